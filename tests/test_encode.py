@@ -130,6 +130,22 @@ def test_a_text_longer_than_the_positions_is_cut(tiny, kind):
     assert encoder.tokens(["word " * 500])[0].shape == (78, 32)
 
 
+def test_an_encoder_sees_so_many_tokens(minilm, tmp_path):
+    "By hand: a text of n words has n + 2 tokens; MiniLM reads 256, a pooler 128, and others 512."
+    texts = ["word " * n for n in (0, 1, 254, 255, 510, 511)]
+    assert minilm.cut(texts).tolist() == [False] * 3 + [True] * 3
+    assert minilm.lengths(texts).tolist() == [2, 3, 256, 257, 512, 512]
+    assert embeddings.load_encoder("minilm", pooling="mean").sentence_model.limit == 512
+    shape = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    transformers.BertModel(transformers.BertConfig(**shape, max_position_embeddings=600)).save_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(embeddings.bundled_encoder())
+    tokenizer.model_max_length = 600
+    tokenizer.save_pretrained(tmp_path)
+    for pooling, limit in (("pooler", 128), ("mean", 512), ("first", 512)):
+        model = embeddings.load_encoder(tmp_path, pooling=pooling)
+        assert (model.sentence_model.limit, model.sentence_model.size, model.max_tokens) == (limit, 8, 600)
+
+
 def test_tokens_may_come_from_another_model_and_another_layer(tiny, minilm):
     both = embeddings.load_encoder("minilm", tokens=tiny["bert"], layer=1)
     np.testing.assert_array_equal(both.sentences(["He drinks."]), minilm.sentences(["He drinks."]))

@@ -1,13 +1,19 @@
 """Settings of local models, their bounds and usual values."""
 
 import re
+import threading
+import time
+from collections import Counter
+from concurrent.futures import Future
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from mhbench.encode import bertscore, finetune, loading, perplexity, roscoe
+from mhbench.encode import bertscore, classifiers, finetune, loading, perplexity, roscoe
 from mhbench.encode.embeddings import padded_rows
 from mhbench.encode.finetune import TrainingSettings
 from mhbench.encode.loading import Executor, map_batches, most_tokens
@@ -247,3 +253,277 @@ def test_a_score_that_is_absent_says_what_it_needs():
         absent = roscoe._absence_reasons(everything - {name})
         assert set(absent) == set(scores.split()) and all(name in why for why in absent.values())
     assert list(roscoe._absence_reasons([])) == list(roscoe.SCORES)
+
+
+# -- where batches are computed
+
+
+def most_at_once(compute, n_batches: int) -> int:
+    "How many of some batches were computed at the same time."
+    lock, counts = threading.Lock(), Counter()
+
+    def count(batch):
+        with lock:
+            counts["now"] += 1
+            counts["most"] = max(counts["most"], counts["now"])
+        time.sleep(0.02)
+        with lock:
+            counts["now"] -= 1
+        return batch
+
+    assert compute(count, range(n_batches)) == list(range(n_batches))
+    return counts["most"]
+
+
+@pytest.mark.parametrize(("workers", "n_batches", "n_threads"), [(3, 9, 3), (3, 2, 2), (1, 3, 1), (2, 1, 1)])
+def test_as_many_threads_compute_as_there_are_workers_and_batches(workers, n_batches, n_threads):
+    "Of an executor's own number of workers."
+    executor = Executor(workers=workers)
+    assert most_at_once(lambda f, batches: map_batches(f, batches, executor), n_batches) == n_threads
+    assert most_at_once(lambda f, batches: loading.run_batches(f, batches, executor), n_batches) == n_threads
+
+
+def test_without_a_number_as_many_threads_compute_as_the_machine_or_pytorch_has(monkeypatch):
+    "The cores where nothing is known of PyTorch; one where their number is unknown."
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: None)
+    assert most_at_once(loading.run_batches, 9) == 3
+    for n_cores, n_threads in ((2, 2), (None, 1)):
+        monkeypatch.setattr(loading.os, "cpu_count", lambda n_cores=n_cores: n_cores)
+        assert most_at_once(lambda f, batches: map_batches(f, batches, Executor()), 6) == n_threads
+
+
+def test_each_batch_has_one_core_and_pytorch_its_threads_afterwards():
+    "Threads of this process, which PyTorch shares out again when all batches are computed."
+    torch = pytest.importorskip("torch")
+    n_before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert loading.run_batches(lambda batch: torch.get_num_threads(), range(4)) == [1] * 4
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(n_before)
+
+
+@pytest.mark.parametrize(("n_workers", "n_pending"), [(3, 12), (1, 4), (0, 4)])
+def test_a_cluster_is_sent_four_batches_a_worker_ahead(monkeypatch, n_workers, n_pending):
+    "With a stand-in for a cluster, whose batches are computed when their results are wanted."
+    pending, most_pending, options = set(), [], []
+
+    class Client:
+        def scheduler_info(self):
+            return {"workers": range(n_workers)}
+
+        def submit(self, function, batch, **submit_options):
+            options.append(submit_options)
+            pending.add(batch)
+            most_pending.append(len(pending))
+            future = Future()
+            future.result = lambda: pending.discard(batch) or function(batch)
+            return future
+
+    monkeypatch.setattr(loading, "dask_client", lambda executor: nullcontext(Client()))
+    executor = Executor(kind="dask", retries=5)
+    assert map_batches(lambda batch: -batch, range(30), executor) == [-k for k in range(30)]
+    assert max(most_pending) == n_pending and options == [{"pure": False, "retries": 5}] * 30
+    assert map_batches(abs, [], executor) == [] and len(options) == 30
+
+
+def test_a_function_of_groups_gives_each_row_its_own():
+    "In the order of the rows, and None for a row of no group."
+    groups = [np.array([3, 0]), np.array([1])]
+    assert loading.in_groups(lambda rows: [2 * x for x in rows], [1, 2, 3, 4], groups, None) == [2, 4, None, 8]
+
+
+def test_rows_are_divided_by_their_length():
+    "By hand; a row of zeros stays."
+    rows = loading.normalise_rows(np.array([[3.0, 4.0], [0.0, 0.0], [1e-9, 0.0]]))
+    assert rows.tolist() == [[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]]
+
+
+def test_progress_bars_are_as_before_once_a_model_is_loaded():
+    "They are not shown meanwhile, and only those that were shown before are shown again."
+    logging = pytest.importorskip("transformers.utils.logging")
+    was_enabled = logging.is_progress_bar_enabled()
+    try:
+        for switch, is_enabled in ((logging.enable_progress_bar, True), (logging.disable_progress_bar, False)):
+            switch()
+            with loading.quiet_loading():
+                assert not logging.is_progress_bar_enabled()
+            assert logging.is_progress_bar_enabled() == is_enabled
+    finally:
+        (logging.enable_progress_bar if was_enabled else logging.disable_progress_bar)()
+
+
+def test_what_a_library_says_of_a_name_is_told_in_part():
+    "The first line, 160 characters of it."
+    with pytest.raises(ValueError, match="load_x: name must be a hub id.*; got 'y'") as error:
+        with loading.loading_model("load_x", "y"):
+            raise OSError("z" * 200 + "\nthe trace")
+    assert f"({'z' * 160})" in str(error.value)
+    with pytest.raises(
+        ModuleNotFoundError, match=r"load_x: the package no-such must be installed; .*mhbench\[metrics\]"
+    ):
+        loading.need_packages("load_x", "json", "no_such")
+
+
+def test_a_gpu_may_be_here_where_a_driver_or_a_device_is(monkeypatch):
+    "CUDA's driver, or ROCm's device; without PyTorch."
+    for driver, device_exists, may_have_gpu in (
+        (None, False, False),
+        ("libcuda.so.1", False, True),
+        (None, True, True),
+    ):
+        monkeypatch.setattr(loading, "find_library", lambda name, driver=driver: driver if name == "cuda" else None)
+        monkeypatch.setattr(Path, "exists", lambda path, exists=device_exists: exists and str(path) == "/dev/kfd")
+        assert loading.may_have_gpu() == may_have_gpu
+
+
+def test_a_batch_fills_a_quarter_of_the_memory_of_a_gpu(monkeypatch):
+    "By hand: MiniLM's layer holds 24 x 384 + 512 x 12 = 15,360 numbers a token, which are 61,440 bytes."
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (16 * 2**30, 80 * 2**30))
+    config = SimpleNamespace(hidden_size=384, num_attention_heads=12)
+    network_on = lambda kind: SimpleNamespace(
+        config=config, parameters=lambda: iter([SimpleNamespace(device=SimpleNamespace(type=kind))])
+    )
+    assert loading.batch_room(network_on("cuda"), 1024) == 4 * 2**30 // 61_440 == 69_905
+    assert (
+        loading.batch_room(network_on("cuda"), 100_000) == 100_000
+        and loading.batch_room(network_on("cpu"), 1024) == 1024
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "positions", "tokens"),
+    [(100_000, None, 100_000), (100_001, None, 512), (None, None, 512), (None, 40, 40), (300, 2, 300), (300, 3, 1)],
+)
+def test_a_length_that_is_too_large_or_absent_is_512(declared, positions, tokens):
+    "Of a RoBERTa's positions two come before the first token; where none is left, its tokenizer is believed."
+    family = "roberta" if positions in (2, 3) else "bert"
+    config = SimpleNamespace(max_position_embeddings=positions, model_type=family, pad_token_id=1)
+    assert most_tokens(SimpleNamespace(model_max_length=declared), config) == tokens
+
+
+def test_linear_layers_are_packed_where_they_fit_and_change_no_number(monkeypatch):
+    "Those of 2^26 weights at most, in 32 bits; a GELU that follows one becomes its last step."
+    torch = pytest.importorskip("torch")
+    from transformers.activations import GELUActivation
+
+    class Block(torch.nn.Module):
+        def __init__(self, bias):
+            super().__init__()
+            self.dense = torch.nn.Linear(8, 4, bias=bias)
+            self.intermediate_act_fn = GELUActivation()
+
+        def forward(self, x):
+            return self.intermediate_act_fn(self.dense(x))
+
+    torch.manual_seed(0)
+    x = torch.randn(5, 8)
+    is_packed = lambda layer: "forward" in vars(layer)
+    for bias in (True, False):
+        model = torch.nn.Sequential(Block(bias), torch.nn.Linear(4, 3, bias=bias), torch.nn.ReLU())
+        with torch.inference_mode():
+            values = model(x)
+            monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+            packed_model = loading.packed_layers(model)
+            assert loading.os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
+            np.testing.assert_allclose(packed_model(x), values, atol=1e-6)
+        assert is_packed(model[0].dense) == is_packed(model[1]) == hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    double = torch.nn.Sequential(torch.nn.Linear(4, 3).double())
+    small, large = (torch.nn.Linear(4, 3) for _ in range(2))
+    assert not is_packed(loading.packed_layers(double)[0])
+    assert is_packed(loading.packed_layers(torch.nn.Sequential(small), 12)[0])
+    assert not is_packed(loading.packed_layers(torch.nn.Sequential(large), 11)[0])
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", lambda weight, n: weight)
+    for n_rows, packed in ((2**13, True), (2**13 + 1, False)):
+        layer = torch.nn.Linear(1, 1)
+        layer.weight = torch.nn.Parameter(torch.zeros(1).expand(n_rows, 2**13))
+        assert is_packed(loading.packed_layers(torch.nn.Sequential(layer))[0]) == packed
+
+
+# -- which class and which options
+
+
+@pytest.mark.parametrize(
+    ("labels", "default", "chosen", "index"),
+    [
+        (["Contradiction", "entailment"], 1, None, 0),
+        (["entailment", "CONTRADICT"], 0, None, 1),
+        (["LABEL_0", "LABEL_1", "LABEL_2"], 2, None, 2),
+        (["LABEL_0", "LABEL_1"], 2, None, None),  # the default is none of them
+        (["LABEL_0", "neutral", "LABEL_2"], 2, None, None),
+        (["contradiction", "contradictory"], 1, None, None),
+        (["a", "b", "c"], 2, 0, 0),
+        (["a", "b", "c"], 0, 2, 2),
+        (["a", "b", "c"], 0, 3, None),
+        (["a", "b", "c"], 0, -1, None),
+    ],
+)
+def test_the_class_that_is_meant(labels, default, chosen, index):
+    "As it is chosen, by one label that begins so, or by default where no label has a name."
+    config = SimpleNamespace(num_labels=len(labels), id2label=dict(enumerate(labels)))
+    class_index = lambda: classifiers._class_index("load_x", config, ("contradict",), default, chosen)
+    if index is not None:
+        assert class_index() == index
+        return
+    with pytest.raises(
+        ValueError, match="the class must be between 0 and 2" if chosen else "one label that starts with"
+    ):
+        class_index()
+
+
+class FakeScorer:
+    "Scores of pairs, as the package gives them."
+
+    def __init__(self, scores):
+        self.scores = scores
+
+    def score(self, candidates, references):
+        torch = pytest.importorskip("torch")
+        assert len(candidates) == len(references) == len(self.scores)
+        return [torch.tensor(self.scores) - k / 1000 for k in range(3)]
+
+
+def test_scores_are_freed_of_what_rounding_adds():
+    "Equal texts have 1, or 0 without a token; no score is above 1, and each has six decimals."
+    score = bertscore.PackageScorer("fake", FakeScorer([0.9996, 0.0006, 1.2, 0.12345678]))
+    pairs = (["a ", "b", "A", "c", ""], ["a", " b", "a", "d", "e"])
+    precision, recall, f1 = score(*pairs)
+    assert precision.tolist() == [1.0, 0.0, 1.0, 0.123457, 0.0]
+    assert recall.tolist() == [1.0, 0.0, 1.0, 0.122457, 0.0] and f1.tolist() == [1.0, 0.0, 1.0, 0.121457, 0.0]
+
+
+def test_unrelated_pairs_are_a_thousand_of_all_pairs():
+    "Each text with each other one, whichever comes first; by the seed 0 unless another is named."
+    pairs = Counter()
+
+    def scorer(candidates, references):
+        pairs.update(zip(candidates, references))
+        return bertscore.BERTScore(*(np.arange(len(candidates)) / 10_000 * k for k in (1, 2, 3)))
+
+    baseline = bertscore.unrelated_baseline(["a", "b", "c", "d"], scorer=scorer)
+    assert sum(pairs.values()) == 1000 and baseline == pytest.approx((0.04995, 0.0999, 0.14985))
+    assert set(pairs) == {(a, b) for a in "abcd" for b in "abcd" if a != b} and min(pairs.values()) > 40
+    default_pairs = dict(pairs)
+    pairs.clear()
+    bertscore.unrelated_baseline(["a", "b", "c", "d"], scorer=scorer, seed=0, n_pairs=1000)
+    assert pairs == default_pairs
+
+
+# -- how much is read
+
+
+def test_a_language_model_reads_an_even_number_of_tokens_and_as_many_logits_as_memory_takes():
+    "1,024 where it does not say, half a window at a time; logits of 64 MiB, of one token at least."
+    tokenizer = SimpleNamespace(bos_token_id=None, eos_token_id=0)
+    model = lambda vocabulary, n=None: SimpleNamespace(
+        config=SimpleNamespace(vocab_size=vocabulary, max_position_embeddings=n)
+    )
+    language_model = lambda *config, **options: perplexity.LanguageModel("x", model(*config), tokenizer, **options)
+    assert [language_model(9, n).window for n in (None, 2048, 1023, 9)] == [1024, 1024, 1022, 8]
+    assert [language_model(9, 2048, window=n).window for n in (2000, 7)] == [2000, 6] and language_model(9).start == 0
+    assert [language_model(v).budget for v in (9, 2**14, 2**20, 2**25)] == [1024, 1024, 16, 1]
+    assert language_model(2**20, budget=4).budget == 4

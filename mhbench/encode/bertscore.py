@@ -74,7 +74,7 @@ class PackageScorer(LazyModel):
     def _score_calls(self, pairs_of_calls: list[tuple[tuple[str, str], ...]]) -> Iterator[np.ndarray]:  # (3, n) each
         for pairs in pairs_of_calls:
             candidates, references = map(list, zip(*pairs))
-            scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references, batch_size=64)])
+            scores = np.array([x.double().numpy() for x in self.scorer.score(candidates, references)])
             is_equal_pair = [c == r for c, r in pairs]
             scores[:, is_equal_pair] = scores[
                 :, is_equal_pair
