@@ -151,7 +151,7 @@ def test_a_module_reaches_what_it_imports_the_packages_around_it_and_the_data_th
     assert found["mhbench/words.txt"] == sha(b"w")[:16] and found["mhbench.d"] == module_facts("y = 1\n")[0]
     whole = Code(package / "mhbench", Memory(package)).reached(["mhbench.deep.e"])
     assert [k for k in whole if "rules" in k] == ["mhbench/deep/rules/one.yaml", "mhbench/deep/rules/two.txt"]
-    assert Code(package / "mhbench", Memory(package)).reached(["mhbench.gone", "numpy"]).keys() <= {"mhbench"}
+    assert Code(package / "mhbench", Memory(package)).reached(["mhbench.gone"]) == {}
     stars = Code(package / "mhbench", Memory(package)).reached(["mhbench.deep.*"])
     assert {"mhbench.deep.c", "mhbench.deep.e"} <= set(stars)
 
