@@ -633,6 +633,48 @@ def test_a_pair_of_no_relatives_without_a_common_item_has_no_preference_and_stop
     assert [b.difference.n for b in none] == [0] and none[0].kind == "other"
 
 
+@pytest.mark.parametrize(
+    ("measure", "left_out", "n_rarer", "kind"),
+    [
+        ("cohen_kappa", [0.5, 0.4, 0.6, 0.5], 1, "rare"),
+        ("cohen_kappa", [0.5, 0.4, 0.6, 0.5], 2, "jackknife"),
+        ("cohen_kappa", [0.5, 0.4, np.nan, 0.5], 2, "rare"),
+        ("percent_agreement", [0.5, 0.4, np.nan, 0.5], 2, "rare"),
+        ("percent_agreement", [0.5, 0.4, 0.6, 0.5], 0, "jackknife"),
+        ("cohen_kappa", [0.5, 0.4, 0.6], 2, "jackknife"),
+        ("cohen_kappa", [0.5, 0.4], 2, "few"),
+        ("cohen_kappa", [np.nan] * 4, 2, "none"),
+        ("cohen_kappa", [1.0, np.nan, 1.0, 1.0], 2, "wilson"),
+        ("cohen_kappa", [1.0, 1.0, 1.0, 1.0], 1, "rare"),
+    ],
+)
+def test_a_coefficient_has_an_interval_where_the_rarer_label_is_in_two_units(measure, left_out, n_rarer, kind):
+    "And where it is defined without each of three units or more; perfect agreement needs no standard error."
+    codes = np.zeros((2, 8), int)
+    codes[:, :n_rarer] = 1
+    unit = np.arange(8) % len(left_out)
+    j = jackknife.Jackknife(left_out[0], np.array(left_out), len(left_out))
+    e = jackknife.coefficient_estimate(j, measure, codes, 2, unit, n=8, n_clusters=8, level=0.9)
+    assert e.kind == kind and np.isfinite(e.ci_low) == (kind in ("jackknife", "wilson"))
+    if kind == "jackknife":
+        times = stats.t.ppf(0.95, min(j.df, n_rarer) if measure == "cohen_kappa" else j.df)
+        lowest = jackknife.lowest_agreement(codes, 2) if measure == "cohen_kappa" else 0.0
+        close([e.ci_low, e.ci_high], jackknife.range_limits(0.5, j.se, times, lowest))
+    if kind == "wilson":
+        squared = stats.t.ppf(0.95, 2) ** 2
+        lowest = jackknife.lowest_agreement(codes, 2)
+        close([e.ci_low, e.ci_high], [lowest + (1 - lowest) * 4 / (4 + squared), 1])
+
+
+def test_units_are_mixed_where_half_of_an_item_s_labels_are_not_the_commonest():
+    "Three raters and four, and who did not rate: of six units three, one by two items."
+    columns = ["aab", "abb", "aa.", "ab.", "ab.", "abab", "aaab", "bb."]
+    codes = np.array([[{"a": 0, "b": 1}.get(c, -1) for c in column.ljust(4, ".")] for column in columns]).T
+    codes = np.hstack([codes, np.zeros((4, 5), int)])  # `a` is the commonest
+    unit = np.array([0, 1, 0, 2, 2, 3, 4, 5, *[4] * 5])
+    assert jackknife._count_mixed_units(codes, unit) == 4
+
+
 def test_an_item_that_some_rated_counts():
     labels = np.array(
         [["a", "b", "a", None, "b"], ["a", "b", None, None, "b"], ["a", "a", "a", "b", None]], dtype=object

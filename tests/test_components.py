@@ -10,13 +10,18 @@ import scipy.stats
 from mhbench.stats.components import (
     Spread,
     _component_limits,
+    _find_confounded_source,
     harm_score,
     harm_score_over,
     mean_over_factors,
+    points_mean,
+    points_score,
     replacement_sd,
     spread_designs,
     variance_components,
 )
+from mhbench.stats.estimate import estimate
+from mhbench.stats.resample import mean
 
 ROWS = [("persona", 4, 2.0, 1.0, 6.0), ("rater", 3, -0.5, -1.0, 0.5), ("persona x rater", 12, 1.5, 0.5, 3.0)]
 ROWS += [("rest", 24, 0.25, 0.2, 0.4)]
@@ -185,3 +190,78 @@ def test_a_rating_of_no_known_persona_is_no_less_than_a_rating():
         factors = {"persona": persona if name == "persona" else np.repeat(np.arange(8), 3)}
         with pytest.raises(ValueError, match=f"harm_score_over: {name} must name one for each unit; got none for"):
             harm_score_over(best, 1 - best, conversations, factors)
+
+
+@pytest.mark.parametrize(
+    ("shares", "source"),
+    [((0.15, 0.07), "a x b"), ((0.15, 0.12), "a x b x c"), ((0.08, 0.07), "a"), ((0.0, 0.15), "a x b x c")],
+)
+def test_the_finest_product_that_takes_part_by_a_tenth_is_not_told_apart(shares, source):
+    "Columns of length 1 of which the last is the sum of the first and of shares of the others, backwards."
+    a, b, c = np.eye(4)[:3]
+    total = a + shares[0] * b + shares[1] * c
+    table = np.stack([a, 3 * b, 2 * c, total / np.linalg.norm(total)], 1)
+    assert _find_confounded_source(table, ["a", "a x b", "a x b x c", "rest"]) == source
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_intervals_rest_on_two_hundred_draws_from_the_estimated_components(seed):
+    "Each drawn anew and estimated; the degrees of freedom of a mean are those of its variance over the draws."
+    rng = np.random.default_rng(3)
+    person, rater = (i.ravel() for i in np.indices((7, 5)))
+    y = 0.3 * rng.normal(size=7)[person] + rng.normal(size=5)[rater] + rng.normal(size=35)
+    factors = {"person": person, "rater": rater}
+    s = variance_components(y, factors, seed=seed, level=0.8)
+    components, generator = s.table["component"].to_numpy(), np.random.default_rng(seed)
+    sd, draws = np.sqrt(np.maximum(components, 0)), []
+    for _ in range(200):
+        parts = [x * generator.standard_normal(n)[g] for x, n, g in zip(sd, (7, 5, 35), (person, rater, np.arange(35)))]
+        draws.append(variance_components(sum(parts), factors, n_draws=0).table["component"])
+    limits = _component_limits(components, np.array(draws), 0.8)
+    np.testing.assert_allclose(s.table[["ci_low", "ci_high"]], limits)
+    variance = lambda x: np.maximum(x, 0) @ [1 / 7, 1 / 5, 1 / 35]
+    df = 2 * variance(components) ** 2 / np.var([variance(d) for d in draws], ddof=1)
+    assert df > 1 and mean_over_factors(y, factors, seed=seed).df == pytest.approx(df)
+    assert variance_components(y, factors).table.equals(variance_components(y, factors, seed=0, level=0.95).table)
+
+
+def test_levels_that_may_be_had_are_all_to_twelve_and_then_twelve_in_equal_proportions():
+    "A design of one factor; where twelve or fewer can be had, no other."
+    s = SPREAD._replace(table=TABLE[:1])
+    enough = lambda n: 2 * scipy.stats.norm.ppf(0.975) * np.sqrt(2 / n)
+    levels = sorted({*range(1, 13), *(int(12 * (200 / 12) ** (k / 11) + 1e-9) for k in range(12))})
+    for k in (0, 7, 9, 14, 18):
+        found = spread_designs(s, enough(levels[k]), max_levels={"persona": 200})
+        assert found["persona"].tolist() == levels[k : k + 5]
+    assert spread_designs(s, enough(8), max_levels={"persona": 9})["persona"].tolist() == [8, 9]
+
+
+@pytest.mark.parametrize(
+    ("points", "met", "score"),
+    [
+        ([10, -10], [True, True], 0.0),
+        ([1, 2, -1], [True, False, True], 0.0),
+        ([4, 4, 0], [True, False, True], 0.5),
+        ([0, -1], [True, False], np.nan),
+        ([5, 5], [True, None], np.nan),
+    ],
+)
+def test_points_are_those_of_met_criteria_by_the_positive_ones(points, met, score):
+    "From -10 to 10; none beyond, and one verdict for each."
+    assert points_score(points, met) == pytest.approx(score, nan_ok=True)
+    for beyond in (10.5, -10.5):
+        with pytest.raises(ValueError, match="points must lie between -10 and 10"):
+            points_score([*points, beyond], [*met, True])
+    with pytest.raises(ValueError, match="one verdict for each of"):
+        points_score(points, met[:-1])
+
+
+def test_a_mean_of_points_and_its_limits_are_cut_at_0_and_1():
+    "Of cases, at the level that is asked for; a missing score is in no count."
+    case = np.r_[0, np.repeat(np.arange(8), 3)]
+    for shift, cut in ((0.1, 0), (0.5, None), (0.9, 1)):
+        scores = np.r_[np.nan, shift + np.repeat(np.linspace(-1, 1, 8), 3)]
+        e = points_mean(scores, clusters=case, level=0.9)
+        plain = estimate(mean, scores[1:], clusters=case[1:], seed=0, level=0.9)
+        assert e[:5] == pytest.approx((24, 8, plain.estimate, max(plain.ci_low, 0), min(plain.ci_high, 1)))
+        assert [cut == 0, cut == 1] == [e.ci_low == 0, e.ci_high == 1] and e.level == 0.9

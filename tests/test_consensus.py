@@ -16,7 +16,7 @@ from mhbench.stats.consensus import (
     majority,
 )
 from mhbench.stats.estimate import Estimate
-from mhbench.stats.jackknife import jackknife
+from mhbench.stats.jackknife import Jackknife, agreement_estimate, jackknife, range_limits
 from mhbench.stats.multi_reader import two_way_variance
 from mhbench.stats.resample import bootstrap, mean
 
@@ -259,3 +259,59 @@ def test_of_one_candidate_the_limits_are_its_own_and_of_many_the_lower_one_is_lo
     assert got.ci_low < alone.ci_low
     none = _limits_of_the_best(alone._replace(ci_low=np.nan), j, corrected, 0.0, 1)
     assert none == alone._replace(ci_low=np.nan, estimate=0.48, undefined=3) or np.isnan(none.ci_low)
+
+
+def best_of(left_out, value, alone, estimate, lowest=0.0, seed=3):
+    "The limits of the best of candidates with these values without each unit."
+    j = Jackknife(np.asarray(value), left_out, len(left_out))
+    return _limits_of_the_best(alone, j, Estimate(30, 30, estimate, np.nan, np.nan, 0.95, "none", 3), lowest, seed)
+
+
+@pytest.mark.parametrize("estimate", [0.48, 0.1, 0.99])
+def test_the_lower_limit_of_the_best_is_at_the_quantile_of_the_largest_error_of_all(estimate):
+    """Of those that vary and are defined without each unit: two thousand draws of studentised errors, as they are
+    written; both limits reach to an estimate that the correction took beyond them.
+    """
+    rng = np.random.default_rng(8)
+    left_out = 0.5 + 0.01 * rng.normal(size=(12, 5))
+    left_out[:, 1], left_out[4, 2] = 0.4, np.nan
+    value = np.array([0.5, 0.4, np.nan, 0.55, 0.52])
+    alone = Estimate(40, 12, 0.55, 0.35, 0.7, 0.9, "jackknife")
+    got = best_of(left_out, value, alone, estimate)
+    deviations = left_out[:, [0, 3, 4]] - left_out[:, [0, 3, 4]].mean(0)
+    generator = np.random.default_rng(3)
+    scale = np.sqrt(generator.chisquare(11, 2000) / 11)
+    errors = generator.normal(size=(2000, 12)) @ (deviations / np.sqrt((deviations**2).sum(0)))
+    times = np.quantile(errors.max(1) / scale, 0.9)
+    low = range_limits(0.55, np.sqrt(11 * left_out[:, 3].var()), times, 0.0)[0]
+    assert low < 0.55 and got.ci_low == pytest.approx(min(low, 0.35, estimate))
+    assert (got.estimate, got.ci_high) == (estimate, max(0.7, estimate))
+    assert (got.n, got.n_clusters, got.level, got.undefined, got.kind) == (40, 12, 0.9, 3, "search")
+
+
+def test_the_best_of_candidates_that_do_not_vary_keeps_the_limits_that_it_has_alone():
+    "Its corrected value is within the range of the measure."
+    alone = Estimate(40, 12, 0.55, 0.35, 0.7, 0.9, "jackknife")
+    same = best_of(np.full((12, 2), 0.5), [0.5, 0.5], alone, 1.2)
+    assert same == alone._replace(estimate=1.0, undefined=3)
+    assert best_of(np.full((12, 2), 0.5), [0.5, 0.5], alone, -0.3, lowest=-0.2).estimate == -0.2
+
+
+@pytest.mark.parametrize("place", [None, 0, 1])
+@pytest.mark.parametrize("metric", ["cohen_kappa", "percent_agreement", "pabak"])
+def test_the_best_of_a_search_has_the_upper_limit_of_its_agreement_with_the_majority(metric, place):
+    """And the lower one, where nobody else is tried; a worse annotator of fewer answers is before or after it. Some
+    answers of the panel have no majority; three answers a case.
+    """
+    rng = np.random.default_rng(9)
+    truth = rng.choice(list("ab"), 60, p=[0.7, 0.3])
+    panel = np.tile(truth, (3, 1)).astype(object)
+    panel[:, :30:3] = np.array([["a"], ["b"], [None]])
+    best, worse = (np.where(rng.random(60) < p, truth, "b").astype(object) for p in (0.8, 0.3))
+    best[1:13:3], worse[::2] = None, None
+    case, annotators = np.arange(60) // 3, [best] if place is None else [worse, best] if place == 0 else [best, worse]
+    got = best_ensemble(annotators, panel, metrics=(metric,), clusters=case, n=40, inner=3, seed=1)[metric]
+    alone = agreement_estimate([best, majority(panel)], metric, clusters=case)
+    assert got.members == (int(place == 0),) and got.score[:2] == alone[:2] == (46, 20)
+    assert got.score.ci_high == pytest.approx(alone.ci_high)
+    assert place is not None or got.score.ci_low == pytest.approx(alone.ci_low)

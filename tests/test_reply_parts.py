@@ -128,6 +128,10 @@ def test_tokens_are_counted_where_a_count_can_be_read(usage, tokens):
         ({"error": {"message": "no", "param": "null"}}, ("no", None, None, True)),
         ({"error": "no"}, ("no", None, None, False)),
         ([{"error": {"message": "no"}}], ("no", None, None, True)),
+        ([{"error": {"message": "no"}}, {"msg": "so"}], ("no; so", None, None, True)),
+        ([{"msg": "so"}, {"error": {"message": "no"}}], ("so; no", None, None, False)),
+        ({"error": {"error": {"error": {"message": "in", "param": "q"}}}}, ("in", "q", None, True)),
+        ({"error": {"error": {"error": {"error": {"msg": "in"}}}}}, ("{'msg': 'in'}", None, None, True)),
         ([], ("an empty body", None, None, False)),
         (
             {"detail": [{"msg": "bad", "loc": ["body", "seed"], "type": "extra_forbidden"}]},

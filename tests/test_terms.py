@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import Counter
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from asking import ep, plan
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_negotiation import err, good, model
 
-from mhbench.ask import scheduler
+from mhbench.ask import learning, scheduler
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
 from mhbench.ask.learning import FORGET_DAYS, keep_terms, learnt_terms, recall_terms
@@ -435,6 +436,25 @@ def test_a_study_goes_on_with_its_terms_whatever_another_has_learnt_since(monkey
         assert len(service.asked) == 300 and not any(a.changed for a in study)
         again, service, _ = played(monkeypatch, "openai", [(i, True) for i in range(20, 24)], cache)
         assert not service.asked and {tuple(a.changed) for a in again} == {("no temperature",)}
+
+
+@pytest.mark.parametrize(
+    ("terms", "counts"),
+    [
+        (Terms(thinks=True, room=True), (3, 1)),
+        (Terms(room=True), (2, 1)),
+        (Terms(thinks=True), (2, 0)),
+        (Terms(), (1, 1)),
+        (Terms(dropped=("seed",)), (0, 0)),
+    ],
+)
+def test_answers_count_under_terms_and_with_less_room(terms, counts, monkeypatch):
+    "One request was answered under the plain terms, one with room for a text, one with room for a thought as well."
+    key = lambda request, _, __, x: SimpleNamespace(key=(request, x.dropped, x.thinks, x.room))
+    monkeypatch.setattr(learning, "wire", key)
+    keys = {(0, (), False, False), (1, (), False, True), (2, (), True, True)}
+    cache = SimpleNamespace(get_many=lambda wanted: {k: "" for k in wanted if k in keys})
+    assert learning._count_answers_under(terms, range(4), None, None, cache) == counts
 
 
 def test_what_is_tried_again_is_said_with_its_cost_before_it_is_paid(monkeypatch, tmp_path):
