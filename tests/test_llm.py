@@ -932,6 +932,101 @@ def test_the_line_is_live_on_a_terminal_and_quiet_in_ci(monkeypatch):
     assert not quiet
 
 
+def progress_of(total, out=None, live=False) -> Progress:
+    "A line of progress that is shown, into a terminal or a file, and began at 100 s."
+    progress = Progress("demo", total, out=Tty() if out is None else out)
+    progress.show, progress.live = True, live
+    progress.began = progress.shown = progress.told = 100.0
+    return progress
+
+
+def test_a_line_of_progress_says_what_is_done_and_what_is_left():
+    "By hand, after ten seconds: pace and time left are of what was asked, and not of what the cache held."
+    progress = progress_of(10)
+    for answer, is_read in (
+        (Answer(prompt_tokens=90, completion_tokens=10, cost_usd=0.25), False),
+        (Answer(prompt_tokens=9, cost_usd=0.5, cached=True, uncounted=4), False),
+        (Answer(status="error", cost_usd=0.5), False),
+        (Answer(status="error"), True),
+        (Answer(status="refused"), False),
+        (Answer(status="filtered", cached=True), False),
+    ):
+        progress.add(answer, is_read)
+    numbers = "demo: 6/10 done, 1 failed, 2 refused, 2 cached, 0.4 items/s"
+    assert progress.line(110.0) == f"{numbers}, 100 tokens (10/s), 0.7500 USD, 10 s left"
+    progress.add(Answer(cost_usd=None, uncounted=1))
+    assert "at least 100 tokens (10/s), cost unknown, 6 s left" in progress.line(110.0)
+    progress.unpriced = False
+    assert "at least 0.7500 USD" in progress.line(110.0)
+    replay = progress_of(None)
+    replay.add(Answer(cached=True))
+    assert replay.line(102.0) == "demo: 1 done, 0 failed, 1 cached, 0.5 items/s, 0 tokens (0/s), 0.0000 USD"
+    assert replay.line(100.0), "at the first moment, too"
+    assert [progress_of(n).left(101.0) for n in (None, 0, 3)] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("live", "seconds", "is_last", "end"),
+    [
+        (True, 0.19, False, None),
+        (True, 0.2, False, ""),
+        (True, 0.1, True, "\n"),
+        (False, 29.9, False, None),
+        (False, 30.0, False, "\n"),
+        (False, 4.9, True, None),
+        (False, 5.0, True, "\n"),
+    ],
+)
+def test_a_line_is_shown_when_it_is_due(monkeypatch, live, seconds, is_last, end):
+    "Every fifth of a second in a terminal, else every half minute; of a short run none is left in a file."
+    progress = progress_of(3, live=live)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0 + seconds)
+    progress.tick(last=is_last)
+    line = "".join(progress.out)
+    assert line == ("" if end is None else ("\r\x1b[K" if live else "") + progress.line(100.0 + seconds) + end)
+    if is_last:
+        progress.tick(last=True)
+        assert "".join(progress.out) == line, "the last one is shown once"
+
+
+def test_the_state_of_a_run_is_written_five_times_a_second(tmp_path, monkeypatch):
+    "With the sums of all runs of the process, and a cost that is unknown where one of them is."
+    file = tmp_path / "state.json"
+    monkeypatch.setenv(LIVE, str(file))
+    progress = progress_of(4)
+    progress.add(Answer(prompt_tokens=1, cost_usd=0.5, uncounted=1))
+    for seconds, is_written in ((0.19, False), (0.2, True), (0.3, False), (0.41, True)):
+        file.unlink(missing_ok=True)
+        monkeypatch.setattr(time, "monotonic", lambda seconds=seconds: 100.0 + seconds)
+        progress.tick()
+        assert file.exists() == is_written
+    state = json.loads(file.read_text())
+    counts = {"label": "demo", "total": 4, "done": 1, "failed": 0, "declined": 0, "cached": 0, "tokens": 1}
+    assert {name: state[name] for name in counts} == counts and state["usd"] == 0.5
+    assert (state["seconds"], state["left"]) == (pytest.approx(0.41), pytest.approx(3 * 0.41))
+    sums = {"done": 1, "failed": 0, "declined": 0, "cached": 0, "uncounted": 1, "usd": 0.5}
+    assert state["so_far"] == sums
+    progress.tick(last=True)
+    next_progress = progress_of(1)
+    next_progress.add(Answer(status="refused", cost_usd=None))
+    assert next_progress.state(101.0)["usd"] is None
+    assert next_progress.so_far() == sums | {"done": 2, "declined": 1, "usd": None}
+    monkeypatch.setenv(LIVE, str(tmp_path / "no" / "folder"))
+    progress_of(1).tick(last=True)  # a file that cannot be written stops nobody
+
+
+def test_a_line_is_for_whoever_looks_on(monkeypatch):
+    "None where it is not wanted, none on a service that builds, and in a notebook none that is drawn over."
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setitem(sys.modules, "ipykernel", None)
+    shows = lambda out, **fields: Progress("demo", 1, out=out, **fields).show
+    assert shows(Tty()) and not shows([]) and not shows(Tty(), show=False)
+    monkeypatch.delitem(sys.modules, "ipykernel")
+    assert shows([])
+    monkeypatch.setenv("CI", "1")
+    assert not shows(Tty())
+
+
 def test_the_last_line_of_a_call_is_shown_once(monkeypatch):
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(sys, "stderr", Tty())

@@ -55,7 +55,7 @@ _GROWS = ("content", "text", "reasoning", "reasoning_content", "refusal")
 
 def is_stream(raw: bytes) -> bool:
     "Whether a body is a stream of events, which may begin with a comment such as `: keep-alive`."
-    return raw.lstrip()[:6].startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+    return raw.lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 # %% ../../nbs/ask/05_interfaces.ipynb #a372e8e2
 def join_stream_events(raw: bytes) -> dict[str, Any]:
