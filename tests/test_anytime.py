@@ -82,3 +82,34 @@ def test_ten_stakes_from_the_smallest_that_pays_to_nine_tenths():
     grid = stakes(400)
     assert len(grid) == 10 and grid[0] == pytest.approx(0.1) and grid[-1] == pytest.approx(0.9)
     assert stakes(4)[0] == pytest.approx(0.3)
+
+
+def test_what_was_observed_is_counted_with_what_may_still_come():
+    "Values without NaN, the longest case seen or declared, the grid for questions that are there or may be asked."
+    values = np.array([[1.0, np.nan], [0.0, np.nan], [0.25, np.nan]])
+    a = observed(values, np.array(["x", "y", "x"]), low=0.0)
+    assert (a.n.tolist(), a.longest) == ([3, 0], 2) and a.mean[0] == pytest.approx(1.25 / 3) and np.isnan(a.mean[1])
+    assert a.stake == pytest.approx(stakes(3)) and not a.by_signs and observed(values, [0, 1, 0]).by_signs
+    planned = observed(values, [0, 1, 0], low=0.0, n_largest=900, longest=7)
+    assert planned.longest == 7 and planned.stake == pytest.approx(stakes(900)) and observed(values).longest == 1
+    assert observed(np.zeros((0, 1))).stake == pytest.approx(stakes(1))
+    assert (a.first(2).n.tolist(), a.first(2).cases.tolist(), observed(values).first(2).cases) == ([2, 0], [0, 1], None)
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high"), [([0.5, -0.1], 0.0, 1.0), ([0.5, 1.1], 0.0, 1.0), ([-2.0], -1.0, 1.0)]
+)
+def test_values_beyond_the_range_are_refused_and_its_ends_are_within(values, low, high):
+    "One value beyond is enough."
+    with pytest.raises(ValueError, match=f"values must be between {low} and {high}"):
+        observed(values, low=low, high=high)
+    assert observed([low, high], low=low, high=high).n == 2
+
+
+def test_limits_of_the_smallest_and_the_largest_mean_are_in_order_and_reach_the_ends():
+    "Answers that are all right or all wrong; and an upper limit is never below the lower one."
+    for value in (0.0, 1.0):
+        low, high = confidence_sequence(observed(np.full(30, value), low=0.0), 0.9)
+        mirrored = confidence_sequence(observed(np.full(30, 1 - value), low=0.0), 0.9)
+        assert [low[0], high[0]] == pytest.approx([1 - mirrored[1][0], 1 - mirrored[0][0]], abs=1e-9)
+        assert (low[0] == pytest.approx(0.0, abs=1e-9)) == (value == 0.0) and low[0] <= value <= high[0]

@@ -5,7 +5,16 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from mhbench.stats.calibration import brier, calibration_error, letter_probabilities, reliability_curve
+from mhbench.stats.calibration import (
+    _accuracy_limits,
+    brier,
+    calibration_error,
+    cross_entropy,
+    expected_calibration_error,
+    letter_probabilities,
+    reliability_curve,
+)
+from mhbench.stats.estimate import agresti_coull
 
 
 def literal_error(confidence, right, clusters, bins=10, level=0.95):
@@ -126,3 +135,72 @@ def test_a_verdict_that_is_none_has_no_error(verdict):
     "It gave an error of 0."
     with pytest.raises(ValueError, match=r"right must be in \[0, 1\]; got .*leave out units without a verdict"):
         calibration_error([0.5, 0.6, 0.9], [1, 0, verdict])
+
+
+@pytest.mark.parametrize("level", [0.9, 0.95])
+@pytest.mark.parametrize("accuracy", [[0.2, 0.5, 0.99], [0.9, 0.1, 0.95], [0.3, 0.62, 0.8]])
+def test_limits_from_the_accuracies_of_bins_are_sums_of_squared_distances(accuracy, level):
+    "Each bin's limits of its accuracy, as a loop; 0 where the sum of gaps is what noise alone may leave."
+    confidence, n, t = [0.3, 0.6, 0.97], [20.0, 30.0, 50.0], 2.2
+    w, value = np.array([0.2, 0.3, 0.5]), 0.05
+    z = stats.norm.ppf(0.5 + level / 2)
+    gaps, to_least, to_most, noise = [], [], [], []
+    for p, c, m in zip(accuracy, confidence, n):
+        low, high = agresti_coull(p, m * (z / t) ** 2, level)
+        gap, ends = abs(p - c), (abs(low - c), abs(high - c))
+        gaps.append(gap)
+        to_least.append(gap - (0.0 if low <= c <= high else min(ends)))
+        to_most.append(max(ends) - gap)
+        noise.append(np.sqrt(c * (1 - c) / m))
+    noise, total = np.array(noise), w @ gaps
+    excess = total - w @ noise * np.sqrt(2 / np.pi)
+    bar = t * np.sqrt(((w * noise) ** 2).sum() * (1 - 2 / np.pi))
+    low = 0.0 if excess <= bar else max(0.0, total - np.sqrt(((w * np.maximum(to_least, 0)) ** 2).sum()))
+    high = value + np.sqrt(((w * np.maximum(to_most, 0)) ** 2).sum())
+    found = _accuracy_limits(value, *map(np.array, (accuracy, confidence)), w, np.array(n), t, level)
+    assert found == pytest.approx((low, high)) and (low > 0) == (accuracy[0] != 0.2)
+    assert _accuracy_limits(0.99, *map(np.array, (accuracy, confidence)), w, np.array(n), t, level)[1] == 1.0
+
+
+def test_bins_hold_their_upper_edge_and_errors_are_weighted_by_units():
+    "Confidences on edges; an empty bin; weights of replicates against repeated units."
+    confidence, right = np.array([0.25, 0.5, 0.5, 0.51, 1.0]), np.array([1, 0, 1, 1, 0.5])
+    curve = reliability_curve(confidence, right, bins=4)
+    assert curve.count.tolist() == [1, 2, 1, 1] and curve.edges.tolist() == [0, 0.25, 0.5, 0.75, 1]
+    assert curve.accuracy.tolist() == [1, 0.5, 1, 0.5] and curve.confidence.tolist() == [0.25, 0.5, 0.51, 1]
+    assert expected_calibration_error(confidence, right, bins=4) == pytest.approx((0.75 + 0 + 0.49 + 0.5) / 5)
+    weights = np.array([[2, 0, 1, 0, 3], [1, 1, 1, 1, 1]], float)
+    drawn = np.repeat(np.arange(5), weights[0].astype(int))
+    by_weights = expected_calibration_error(confidence, right, bins=4, weights=weights)
+    assert by_weights[0] == pytest.approx(expected_calibration_error(confidence[drawn], right[drawn], bins=4))
+    whole = reliability_curve(confidence, right, bins=1)
+    assert whole.count.tolist() == [5] and whole.accuracy[0] == pytest.approx(0.7)
+    with pytest.raises(ValueError, match="bins must be 1 or more"):
+        reliability_curve(confidence, right, bins=0)
+    ten = reliability_curve([0.05, 0.15], [1, 0])
+    assert len(ten.count) == 10 and expected_calibration_error([0.05, 0.15], [1, 0]) == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize(
+    ("floor", "expected"), [(0.0, np.inf), (0.1, -(np.log(0.5) + np.log(0.1)) / 2), (0.6, -np.log(0.6))]
+)
+def test_a_probability_below_the_floor_is_raised_to_it(floor, expected):
+    "Of options that were preferred; one that was not has no part."
+    soft, probs = [[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [1.0, 0.0]]
+    assert cross_entropy(soft, probs, floor=floor) == pytest.approx(expected)
+    assert cross_entropy(soft, probs, floor=floor, each=True)[0] == pytest.approx(-np.log(max(0.5, floor)))
+    for wrong in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="floor must be in"):
+            cross_entropy(soft, probs, floor=wrong)
+    for rows in ([[0.5, 0.5 + 2e-6], [1, 0]], [[1.1, -0.1], [1, 0]], [[1.0, np.nan], [1, 0]]):
+        with pytest.raises(ValueError, match="probs must be probabilities"):
+            cross_entropy(soft, rows)
+    assert brier(soft, probs, each=True).tolist() == [0.5, 2.0] and brier(soft, probs) == 1.25
+
+
+def test_no_answer_and_a_single_case_have_no_interval_of_the_error():
+    "A single case has a value; nobody has none."
+    nobody = calibration_error([], [], level=0.9)
+    assert (nobody.n, nobody.level, np.isnan(nobody.estimate)) == (0, 0.9, True)
+    alone = calibration_error([0.9] * 8, [0] * 8, clusters=[1] * 8)
+    assert (alone.n, alone.n_clusters, alone.kind) == (8, 1, "none") and 0.8 < alone.estimate <= 0.9

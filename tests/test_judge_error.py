@@ -7,11 +7,14 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import logit
 from scipy.stats import t
 
+from mhbench.stats.differences import independent_difference
+from mhbench.stats.estimate import estimate
 from mhbench.stats.judge_error import (
     EVEN_DIGITS,
     _find_fieller_limits,
     bias_slope,
     bland_altman,
+    heaping,
     leave_one_rater_out,
     length_effect,
     pass_rates,
@@ -19,6 +22,7 @@ from mhbench.stats.judge_error import (
     within_slope,
 )
 from mhbench.stats.preference import bradley_terry, worth_estimates
+from mhbench.stats.resample import mean
 
 
 def test_shares_of_round_numbers_from_0_to_100():
@@ -183,3 +187,104 @@ def test_an_answer_without_a_word_has_no_length():
     items, words = np.repeat(np.arange(6), 3), np.tile([0, 8, 16], 6)
     found = length_effect(np.where(words, 3 * np.log2(np.maximum(words, 1)), -50.0), words, items)
     assert (found.estimate, found.n) == (pytest.approx(3), 12)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_limits_of_a_slope_within_items_leave_out_each_item(level):
+    "The slope without each item in a loop, and Student's t with the freedom of items that count alike."
+    rng = np.random.default_rng(7)
+    item = np.repeat(np.arange(9), 4)
+    x = rng.normal(size=36) * np.repeat(rng.uniform(0.5, 2, 9), 4)
+    y = rng.normal(0, 10, 9)[item] + 3 * x + rng.normal(0, 2, 36)
+    y[5] = np.nan
+
+    def parts(keep):
+        keep = keep & ~np.isnan(y)
+        centred = [
+            np.concatenate(
+                [v[keep & (item == i)] - v[keep & (item == i)].mean() for i in range(9) if (keep & (item == i)).any()]
+            )
+            for v in (x, y)
+        ]
+        return centred[0] @ centred[1] / (centred[0] @ centred[0]), centred[0] @ centred[0]
+
+    slope, total = parts(item >= 0)
+    without = np.array([parts(item != i) for i in range(9)])
+    squares = total - without[:, 1]
+    half = t.ppf(0.5 + level / 2, total**2 / (squares**2).sum() - 1) * np.sqrt(
+        8 / 9 * ((without[:, 0] - slope) ** 2).sum()
+    )
+    found = within_slope(y, x, item, level=level)
+    assert found[:5] == pytest.approx((35, 9, slope, slope - half, slope + half)) and found.level == level
+    for widths, has_limits in (([1, 1], False), ([1, 1, 1], True), ([1, 1, 9], False), ([1, 1, 1, 2], True)):
+        x = np.repeat(widths, 2) * np.tile([-1.0, 1.0], len(widths))  # effectively two items of one freedom, or fewer
+        few = within_slope(x + rng.normal(size=len(x)), x, np.arange(len(x)) // 2)
+        assert np.isfinite(few.ci_low) == has_limits and few.n_clusters == len(widths)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_pass_rates_of_own_and_other_answers_are_correlated_by_case(seed):
+    "The correlation of what each case adds to either rate, in a loop; a group without an answer has none."
+    rng = np.random.default_rng(seed)
+    case, good, own = rng.integers(0, 20, 200), rng.random(200) < 0.5, rng.random(200) < 0.4
+    passed = (rng.random(200) < rng.uniform(0.1, 0.9, 20)[case]).astype(float)
+    found = pass_rates(passed, good, own, case, seed=1, level=0.9)
+    for quality in ("wrong", "right"):
+        chosen = [(good == (quality == "right")) & (own == x) for x in (True, False)]
+        rates = [estimate(mean, passed[s], clusters=case[s], share=True, seed=1, level=0.9) for s in chosen]
+        u, v = (np.array([(passed[s & (case == c)] - passed[s].mean()).sum() for c in range(20)]) for s in chosen)
+        expected = independent_difference(*rates, u @ v / np.sqrt(u @ u * (v @ v)))
+        assert abs(u @ v) > 0.1 and found[quality][:5] == pytest.approx(expected[:5])
+        assert (found[quality].kind, found[quality].level) == ("MOVER", 0.9)
+    alone = pass_rates(passed, good, own | ~good, case, seed=1)
+    assert alone["wrong"].kind == "none" and np.isnan(alone["wrong"].estimate) and alone["right"].kind == "MOVER"
+
+
+def test_a_rater_and_the_judge_are_measured_by_the_mean_of_the_others():
+    "With scores that are missing, in a loop over answers; intervals over cases."
+    rng = np.random.default_rng(8)
+    scores, judge, case = rng.normal(60, 10, (3, 20)), rng.normal(60, 10, 20), np.arange(20) // 2
+    scores[rng.random(scores.shape) < 0.3] = np.nan
+    judge[3] = np.nan
+    for r, row in enumerate(leave_one_rater_out(scores, judge, list("abc"), clusters=case, seed=1, level=0.9)):
+        gaps, wins, cases = [], [], []
+        for i in range(20):
+            others = [scores[k, i] for k in range(3) if k != r and scores[k, i] == scores[k, i]]
+            if others and scores[r, i] == scores[r, i] and judge[i] == judge[i]:
+                own, of_judge = abs(scores[r, i] - np.mean(others)), abs(judge[i] - np.mean(others))
+                gaps.append(of_judge - own)
+                wins.append(float(of_judge < own))
+                cases.append(case[i])
+        settings = {"clusters": np.array(cases), "seed": 1, "level": 0.9}
+        assert row.difference == estimate(mean, np.array(gaps), **settings) and row.rater == "abc"[r]
+        assert row.wins == estimate(mean, np.array(wins), **settings, share=True)
+
+
+def test_round_numbers_are_counted_by_case():
+    "A quarter is no multiple of 5; of scores that are equally common the lowest is named; a missing one is none."
+    scores = np.array([70, 70.25, 75, 20, 20, np.nan, 70, 33, 5, 50, 100, 0])
+    case = np.arange(12) // 2
+    found = heaping(scores, clusters=case, seed=1, level=0.9)
+    there = ~np.isnan(scores)
+    for step, n in ((5, 9), (10, 7)):
+        is_multiple = (scores[there] % step == 0).astype(float)
+        expected = estimate(mean, is_multiple, clusters=case[there], seed=1, level=0.9, share=True)
+        assert is_multiple.sum() == n and found.multiples[step] == expected
+    assert (found.values, found.commonest, found.share_of_commonest.estimate) == (9, 20.0, pytest.approx(2 / 11))
+    nothing = heaping([np.nan], seed=1)
+    assert nothing.values == 0 and np.isnan(nothing.commonest)
+
+
+def test_half_of_the_cases_fit_and_the_others_test():
+    "Of seven cases three fit. A judge who gives one score to all has a slope of 0."
+    rng = np.random.default_rng(9)
+    judge, people, case = rng.normal(50, 10, 21), rng.normal(50, 10, 21), np.repeat(np.arange(7), 3)
+    found = split_half_calibration(judge, people, clusters=case, seed=2)
+    fits = (np.random.default_rng(2).permutation(7) < 3)[case]
+    slope, intercept = np.polyfit(judge[fits], people[fits], 1)
+    assert (found.slope, found.intercept) == pytest.approx((slope, intercept)) and found.after.n == 12
+    errors = [np.abs(x - people)[~fits] for x in (judge, intercept + slope * judge)]
+    values = [x.mean() for x in (*errors, errors[0] - errors[1])]
+    assert [e.estimate for e in found[2:]] == pytest.approx(values)
+    constant = split_half_calibration(np.full(21, 40.0), people, clusters=case, seed=2)
+    assert (constant.slope, constant.intercept) == (0.0, pytest.approx(people[fits].mean()))
