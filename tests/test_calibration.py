@@ -158,7 +158,7 @@ def test_limits_from_the_accuracies_of_bins_are_sums_of_squared_distances(accura
     low = 0.0 if excess <= bar else max(0.0, total - np.sqrt(((w * np.maximum(to_least, 0)) ** 2).sum()))
     high = value + np.sqrt(((w * np.maximum(to_most, 0)) ** 2).sum())
     found = _accuracy_limits(value, *map(np.array, (accuracy, confidence)), w, np.array(n), t, level)
-    assert found == pytest.approx((low, high)) and (low > 0) == (accuracy[0] != 0.2)
+    assert found == pytest.approx((low, high)) and (low > 0) == (accuracy[0] == 0.9)
     assert _accuracy_limits(0.99, *map(np.array, (accuracy, confidence)), w, np.array(n), t, level)[1] == 1.0
 
 
