@@ -1,6 +1,7 @@
 "Answers as others wrote them, cell by cell and line by line: what is read, counted, left out and refused."
 
 import json
+import zipfile
 
 import pytest
 
@@ -472,3 +473,89 @@ def test_all_are_simulated_where_every_row_says_so(tmp_path):
         file.write_text("item_id,text,origin\n" + rows)
         assert all_simulated(file) is said
     assert not all_simulated(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "n", "expected"),
+    [
+        ({"A": -0.1, "B": -2.0}, 3, {"error": "log-likelihoods of 2 of 3 options"}),
+        ({"A": -0.1, "B": -2.0, "C": 1e-6}, 3, {"status": "ok"}),
+        ({"A": -0.1, "B": -2.0, "C": 1.5e-6}, 3, "0 at most; got C: 1.5e-06 for 3 options"),
+        ({"A": -0.1, "B": -2.0, "D": -3.0}, 3, "got D: -3.0 for 3 options"),
+        ({"A": -0.1}, 30, {"status": "ok"}),  # names, and no letters: the list is longer than the letters
+        ({"A": -0.1, "AA": -0.1}, 30, "got AA: -0.1 for 30 options"),
+    ],
+)
+def test_log_likelihoods_of_a_log_are_of_all_letters(logprobs, n, expected):
+    "And none is above 0 by more than rounding."
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            a._outcome_of_row({"text": "A", "letter_logprobs": logprobs}, n, "x:1")
+    else:
+        outcome = a._outcome_of_row({"text": "A", "letter_logprobs": logprobs}, n, "x:1")
+        assert {k: outcome[k] for k in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "order", "key"),
+    [
+        ("refer", None, ["B"]),
+        (["treat", "refer"], None, ["B", "C"]),
+        (["C", "A"], [2, 0, 1], ["B", "C"]),
+        (2, [2, 0, 1], ["B"]),
+        ("3", None, None),
+        (["refer", "?"], None, None),
+        (" wait ", None, ["A"]),
+    ],
+)
+def test_a_log_s_key_is_the_item_s_letters_in_their_order(target, order, key):
+    "By text, by letter and by number, from 0, as they were shown."
+    assert a._target_letters(target, ITEMS[0], order) == key
+
+
+@pytest.mark.parametrize(("n_before", "is_exchange"), [(2000, True), (4081, True), (4082, False), (5000, False)])
+def test_a_file_of_exchange_says_so_within_its_first_four_thousand_bytes(n_before, is_exchange, tmp_path):
+    "The name in its quotes is whole within 4,096."
+    (tmp_path / "x.jsonl").write_text(" " * n_before + '"evaluation_id"')
+    assert a._is_exchange_file(tmp_path / "x.jsonl") == is_exchange == (n_before + len('"evaluation_id"') <= 4096)
+
+
+def test_reasons_and_lists_that_are_long_are_shown_in_part(read, capsys, tmp_path):
+    "500 characters of an error, five statuses, three ids, eight names of fields."
+    assert len(a._no_answer("x" * 900)["error"]) == 500 == len(a._failed_line("x" * 900, None)["error"])
+    rows = "".join(f"q1,x,{k},odd{k}\n" for k in range(6))
+    read("item_id,text,sample,status\n" + rows)
+    assert capsys.readouterr().out.count("'odd") == 5
+    (tmp_path / "x.json").write_text(json.dumps({f"f{k}": k for k in range(9)}))
+    with pytest.raises(ValueError, match=r"got f0, f1, f2, f3, f4, f5, f6, f7 \(x.json\)"):
+        log_rows(tmp_path / "x.json")
+    more = [item(k) for k in range(9)]
+    read([doc(k, "A") for k in range(2)], "b.jsonl", more)
+    assert "items without an answer: 7, such as q2, q3, q4\n" in capsys.readouterr().out
+
+
+def test_a_sample_unpacks_to_the_most_that_is_held_and_no_more(tmp_path, monkeypatch):
+    "64 MB of each sample of inspect."
+    assert a.MOST_OF_A_SAMPLE == 64 * 2**20
+    text = json.dumps(sample(0, "A"))
+    with zipfile.ZipFile(tmp_path / "x.eval", "w") as z:
+        z.writestr("samples/1.json", text)
+        z.writestr("samples/notes.txt", "x" * 10_000)
+    monkeypatch.setattr(a, "MOST_OF_A_SAMPLE", len(text))
+    assert len(log_rows(tmp_path / "x.eval")) == 1
+    monkeypatch.setattr(a, "MOST_OF_A_SAMPLE", len(text) - 1)
+    with pytest.raises(ValueError, match="a sample must unpack to 0 MB at most"):
+        log_rows(tmp_path / "x.eval")
+
+
+def test_a_log_that_repeats_a_part_of_what_an_item_asks_is_of_that_item():
+    "Its context, or a linked question; or more than the question; anything is too short that has no twenty characters."
+    asked = item(
+        0, question="Which of these would you do first here?", context={"case": "A man of forty cannot sleep."}
+    )
+    index = a._ByQuestion([asked])
+    assert index.asks_the_same("q0", "A man of forty cannot sleep.")
+    assert index.asks_the_same("q0", "Answer: which of these would you do first here? A, B or C")
+    assert index.asks_the_same("q0", "Something else?") and not index.asks_the_same(
+        "q0", "A woman of forty cannot sleep."
+    )

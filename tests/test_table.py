@@ -3,6 +3,9 @@
 import datetime
 import json
 import math
+import re
+import zipfile
+from xml.etree import ElementTree as ET
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -407,6 +410,95 @@ def test_cells_as_they_are_shown_or_as_they_are_kept(sheet):
     assert (shown["a"], kept["a"], shown["b"], kept["b"]) == ("2.3", "2.345", "25%", "25%")
     assert (shown["c"], shown["d"], shown["f"]) == ("10^9 and ~~no~~", "~~gone~~", "true")
     assert shown["e"].value == "2025-01-07 00:00:00" and "a number in a plain format" in shown["e"].rule
+
+
+@pytest.mark.parametrize(("n_rows_above", "is_refused"), [(38, True), (39, False)])
+def test_forty_lines_show_whether_the_first_one_names_the_columns(n_rows_above, is_refused, file):
+    "Of a CSV file, the header among them; what stands in a column without a name further down is counted."
+    content = "a,,\n" + "1,,\n" * n_rows_above + "1,2,3\n"
+    if is_refused:
+        with pytest.raises(ValueError, match="got no name for 2 of 3 columns"):
+            read_table(file(content))
+    else:
+        assert read_table(file(content)).notes == [
+            "1 rows have something in a column without a name, which is not read"
+        ]
+
+
+@pytest.mark.parametrize(("row", "is_refused"), [(41, True), (42, False)])
+def test_forty_rows_below_the_first_show_whether_it_names_the_columns(row, is_refused, sheet):
+    "Of a sheet."
+    page, read = sheet
+    page["A1"], page[f"B{row}"], page[f"C{row}"] = "a", 2, 3
+    if is_refused:
+        with pytest.raises(ValueError, match=r"got no name for 2 of 3 columns \(q.xlsx:1\)"):
+            read()
+    else:
+        assert read().columns == ["a"]
+
+
+def test_a_line_that_names_the_delimiter_may_end_in_blanks(file):
+    "Up to twenty characters."
+    assert read_table(file("sep=;" + " " * 14 + "\na;b,c\n1;2\n")).columns == ["a", "b,c"]
+
+
+def test_a_sheet_has_as_many_rows_as_a_sheet_of_excel(sheet, monkeypatch):
+    "And as many cells as a table."
+    assert t._MOST_ROWS == 2**20
+    page, read = sheet
+    for value in ("a", *range(4)):
+        page.append([value])
+    monkeypatch.setattr(t, "_MOST_ROWS", 5)
+    assert len(read().rows) == 4
+    page.append([5])
+    with pytest.raises(ValueError, match="a sheet must have 5 rows at most; got row 6"):
+        read()
+    monkeypatch.setattr(t, "MOST_CELLS", 6)
+    t._refuse_too_many_cells(dict.fromkeys(range(6)))
+    with pytest.raises(ValueError, match="a sheet must have 6 cells at most"):
+        t._refuse_too_many_cells(dict.fromkeys(range(7)))
+
+
+def test_a_long_formula_without_a_value_is_shown_in_part(sheet):
+    "Its first 80 characters."
+    page, read = sheet
+    page.append(["a"])
+    page.append(["=" + "+".join(["1"] * 60)])
+    assert read().rows[0][1]["a"].value == ("=" + "+".join(["1"] * 60))[:80]
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ("<strike/>", "~~no~~"),
+        ('<strike val="1"/>', "~~no~~"),
+        ('<strike val="0"/>', "no"),
+        ('<strike val="false"/>', "no"),
+        ('<vertAlign val="superscript"/>', "^no"),
+        ('<vertAlign val="subscript"/>', "_no"),
+        ('<vertAlign val="baseline"/>', "no"),
+        ("", "no"),
+    ],
+)
+def test_parts_of_a_text_are_marked_wherever_the_workbook_keeps_it(properties, text, sheet, tmp_path):
+    "In the cell, or among the texts that cells share."
+    run = ET.fromstring(f'<r xmlns="x"><rPr>{properties}</rPr><t>no</t></r>')
+    assert t._inline_text([run, ET.fromstring('<r xmlns="x"><t>, yes</t></r>')]) == f"{text}, yes"
+    page, read = sheet
+    page.append(["a"])
+    page.append(["PART"])
+    read()
+    with zipfile.ZipFile(tmp_path / "q.xlsx") as old, zipfile.ZipFile(tmp_path / "r.xlsx", "w") as new:
+        kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+        part = f'<Override PartName="/xl/sharedStrings.xml" ContentType="{kind}"/></Types>'
+        for name in old.namelist():
+            content = old.read(name).decode()
+            content = re.sub(r't="inlineStr"><is><t>PART</t></is>', 't="s"><v>0</v>', content)
+            new.writestr(name, content.replace("</Types>", part))
+        text_parts = f"<si><r><t>so </t></r><r><rPr>{properties}</rPr><t>no</t></r></si>"
+        main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+        new.writestr("xl/sharedStrings.xml", f'<sst xmlns="{main}">{text_parts}</sst>')
+    assert read_table(tmp_path / "r.xlsx").rows[0][1]["a"] == f"so {text}"
 
 
 def test_the_only_sheet_that_holds_something_is_read(sheet):
