@@ -17,12 +17,12 @@ from faults.server import FaultServer, answer_to, completion
 
 from mhbench.ask import learning
 from mhbench.ask.budget import Budget, BudgetReached, TooManyFailed
-from mhbench.ask.cache import Cache, CacheError, export, import_file
+from mhbench.ask.cache import Cache, CacheError, Row, export, import_file
 from mhbench.ask.client import LoopThread, Recorder, as_far_as_it_goes, ask, not_asked, schema_example, stand_in
 from mhbench.ask.learning import Learner, Refusal, keep_terms
 from mhbench.ask.progress import LIVE, Progress
 from mhbench.ask.reply import letter_logprobs, read_reply
-from mhbench.ask.request import Answer, Request, Terms, Tokens, wire
+from mhbench.ask.request import Answer, Request, Secrets, Terms, Tokens, wire
 from mhbench.ask.retry import Failed, Limiter, Queue
 from mhbench.ask.scheduler import Asking, Ledger, NextSteps, Scheduler, dated
 from mhbench.ask.transport import Transport
@@ -633,10 +633,102 @@ def test_a_call_fails_where_nothing_came_and_something_had_to(answers, n_failed,
     ledger.commit([(job, answer, False) for job, answer in zip(ledger.queue.clear(), outcomes)])
     assert len(ledger.take()) == len(answers) and (ledger.failed, ledger.first_error) == (n_failed, first_error)
     if n_failed == 2:
+        ledger.asking.some_must_come = False
+        ledger.end()
+        assert ledger.progress.ended, "the last line comes before what is said of the run"
+        ledger.asking.some_must_come = True
         with pytest.raises(TooManyFailed, match="must be answered; got none of 2 .m; id-0: wrong 0.; remove the cause"):
             ledger.end()
     else:
         ledger.end()
+
+
+def stored_row(key, answer, final=True, created=86_400.0) -> Row:
+    "A row of another run."
+    return Row(key, "m", "e", answer.status, final, created, answer.to_json())
+
+
+def test_the_answer_that_another_run_has_stored_first_replaces_ours(cache):
+    "With the day on which that one came."
+    ledger = ledger_of([q(0)], cache)
+    ledger.feed()
+    [job] = ledger.queue.clear()
+    cache.put_many([stored_row(job.wire.key, Answer(text="theirs"))])
+    ledger.commit([(job, Answer(text="ours", attempts=1), True)])
+    [answer] = ledger.take()
+    assert (answer.text, answer.cached, answer.request_key) == ("theirs", True, job.wire.key)
+    assert answer.served == {"date": "1970-01-02"} and not ledger.by_key
+
+
+def test_a_stored_answer_that_cannot_be_used_is_asked_for_and_told_in_a_replay(cache, tmp_path):
+    "It is put aside with the reason; a replay has an error of its own for it, and for one that is not there."
+    key = wire(q(0), MODEL, ep("http://x/v1")).key
+    broken_row = stored_row(key, Answer())._replace(value='{"text": 3, "nonsense": 1}')
+    cache.put_many([broken_row])
+    replay_ledger = ledger_of([q(0), q(1)], cache, replay="only")
+    replay_ledger.feed()
+    errors = [(a.id, a.status, a.error) for a in replay_ledger.take()]
+    assert errors == [
+        ("id-0", "error", "replay: it cannot be used"),
+        ("id-1", "error", "replay: the answer is not in the cache"),
+    ]
+    assert replay_ledger.done and len(cache) == 1
+    ledger = ledger_of([q(0)], cache)
+    with pytest.warns(RuntimeWarning, match="cannot be used"):
+        ledger.feed()
+    assert [job.wire.key for job in ledger.queue.new] == [key] and len(cache) == 0
+    assert cache.query("SELECT why FROM aside")[0][0].startswith("text: ")
+
+
+def test_what_is_asked_again_under_other_terms_has_another_key_and_another_mark(cache):
+    "Other runs may ask under the terms that are left, and everything once the run has ended."
+    ledger = ledger_of([q(0), q(1)], cache)
+    ledger.feed()
+    jobs = ledger.queue.clear()
+    keys = [job.wire.key for job in jobs]
+    assert cache.take(keys, "another run") == ({}, set())
+    ledger.learner.terms = Terms(dropped=("temperature",))
+    ledger.readmit(jobs)
+    new_keys = [job.wire.key for job in jobs]
+    assert list(ledger.by_key) == new_keys and not set(new_keys) & set(keys)
+    assert [job.wire.key for job in ledger.queue.new] == new_keys
+    assert cache.take(keys, "another run")[1] == set(keys) and cache.take(new_keys, "another run")[1] == set()
+    ledger.release()
+    assert cache.take(new_keys, "another run")[1] == set(new_keys)
+
+
+def test_a_request_that_another_run_is_asking_waits_for_it(cache, tmp_path):
+    "Its answer is taken from the cache; where that run ends without one, it is asked for here."
+    with FaultServer() as s, Cache(cache.path) as their_cache:
+        key_of = lambda i: wire(q(i), MODEL, ep(s.url)).key
+        their_cache.take([key_of(0), key_of(1)], "another run")
+        threading.Timer(0.1, their_cache.put_many, [[stored_row(key_of(0), Answer(text="theirs"))]]).start()
+        threading.Timer(0.2, their_cache.release, ["another run"]).start()
+        answers = run([q(i) for i in range(3)], s, cache=cache)
+    assert [(a.text, a.cached) for a in answers] == [
+        ("theirs", True),
+        (answer_to("question 1"), False),
+        (answer_to("question 2"), False),
+    ]
+    assert len(s.asked) == 2
+
+
+def test_a_run_that_is_left_early_ends_its_line_and_its_marks(cache):
+    "What has arrived is kept, and another run may ask for the rest."
+
+    async def begin(url):
+        scheduler = Scheduler([q(i) for i in range(3)], Asking(MODEL, ep(url, concurrency=1), cache))
+        batches = scheduler.batches()
+        first_batch = await anext(batches)
+        await batches.aclose()
+        return scheduler, first_batch
+
+    with FaultServer(every=lambda n, body: "stall" if n else None) as s:
+        scheduler, first_batch = asyncio.run(begin(s.url))
+    assert [a.id for a in first_batch] == ["id-0"] and len(cache) == 1
+    assert scheduler.ledger.progress.ended and str(scheduler.stop) == "closed"
+    keys = [wire(q(i), MODEL, ep(s.url)).key for i in range(3)]
+    assert cache.take(keys, "another run")[1] == set(keys[1:])
 
 
 def test_an_answer_is_dated_by_the_day_on_which_it_came():
@@ -656,6 +748,7 @@ def test_what_is_read_and_shared_follows_the_replay(tmp_path):
         asking = Asking(MODEL, endpoint, path, replay=replay)
         assert (asking.reads is asking.cache, asking.shares is asking.cache) == (reads, shares)
         assert asking.cache.readonly == (replay == "only")
+        assert (asking.progress, asking.study, asking.some_must_come, asking.budget) == (False, "", False, None)
         asking.cache.close()
     with pytest.raises(ValueError, match="replay must be use, only or off; got 'never'"):
         Asking(MODEL, endpoint, None, replay="never")
@@ -764,6 +857,51 @@ def test_a_refusal_teaches_where_it_comes_twice_with_nothing_between(capfd):
     late_job.terms, late_job.wire = job.terms, job.wire
     steps.ending = True
     assert steps.of(late_job, refusal_of(late_job)).answer.status == "error", "nothing is sent again to learn from it"
+
+
+def test_a_thought_teaches_at_once_and_a_lack_of_log_probabilities_when_it_comes_twice():
+    "Under new terms the request is sent anew; an answer that came under earlier terms is not mixed with others."
+    steps = steps_of(MODEL.model_copy(update={"sampling": {}}))
+    letter_job = lambda: job_of(steps, letters=["A", "B"], sampling={"max_tokens": 1})
+    answer = lambda **fields: Answer(prompt_tokens=9, completion_tokens=1, **fields)
+    job = letter_job()
+    step = steps.of(job, answer(text="B", listed=False))
+    assert step.alone and step.answer is None and abs(step.at - time.monotonic()) < 1
+    assert steps.learner.terms == Terms()
+    early_job = letter_job()
+    step = steps.of(job, answer(text="B", listed=False))
+    assert step.anew and steps.learner.terms == Terms(top_logprobs=0)
+    assert steps.of(early_job, answer(text="B", letter_logprobs={"A": -1.0, "B": -0.5})).anew
+    thinking_job = letter_job()
+    step = steps.of(thinking_job, answer(text="", thought=True, status="truncated", listed=False))
+    assert step.anew and steps.learner.terms.thinks
+    steps.learner.reword(thinking_job)
+    steps.purse.reserve(thinking_job, waits=False)
+    assert steps.of(thinking_job, answer(text="B", thought=True)).answer.changed == [
+        "no logprobs",
+        "no top_logprobs",
+    ] + ["room for a thought"]
+    late_job = letter_job()
+    late_job.terms = Terms()
+    late_job.wire = wire(late_job.request, steps.asking.model, steps.asking.endpoint)
+    steps.ending = True
+    assert steps.of(late_job, answer(text="B", finish_reason="stop")).answer.text == "B"
+
+
+def test_what_comes_back_holds_no_secret(monkeypatch):
+    "Neither the text nor the thought of an answer, nor an error, nor the reason for what is learnt."
+    steps = steps_of()
+    steps.transport.secrets = Secrets("sk-planted-0123456789")
+    text = "it is sk-planted-0123456789"
+    answer = steps.of(job_of(steps), Answer(text=text, reasoning=text, prompt_tokens=9, completion_tokens=1)).answer
+    assert (answer.text, answer.reasoning) == ("it is [key]", "it is [key]")
+    silent_answer = steps.of(job_of(steps), Answer(text="x", prompt_tokens=9, completion_tokens=1)).answer
+    assert silent_answer.reasoning is None
+    job = job_of(steps)
+    failed_answer = steps.of(job, Failed("refused", text, status=404)).answer
+    assert failed_answer.error == job.error == "it is [key]"
+    bad_answer = Answer(text="x", status="error", error=text, prompt_tokens=9, completion_tokens=1)
+    assert steps.of(job_of(steps), bad_answer).answer.error == "it is [key]"
 
 
 def test_a_refusal_of_what_others_were_answered_with_ends_in_a_remedy():
