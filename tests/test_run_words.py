@@ -1,6 +1,7 @@
 """Parameters, new studies, rounds, summaries, panels and stages: what is read, refused and said, by tables."""
 
 import base64
+import datetime
 import io
 import json
 import sys
@@ -122,6 +123,206 @@ def test_a_wrong_entry_is_told_with_its_rule_and_its_remedy(known, place, value,
     found = [f for f in shape.misshapen(p) if ".".join(map(str, f.path)) == place]
     assert found and str(found[0]).startswith(told[0]) and found[0].remedy.startswith(told[1])
     assert shape.misshapen(known) == []
+
+
+QUOTE, GIVE = "put it in quotes: ", "give it a value, or take the entry out"
+NUMBER = "write a number, without quotes"
+DATE = datetime.date(2026, 1, 2)
+METHODS = "be one of holm, bh, bonferroni"
+FAULTS = [  # entry, value, what it must be, what it is, the remedy
+    ("seed", 1.5, "be a whole number", "1.5", ""),
+    ("seed", True, "be a whole number", "True", ""),
+    ("seed", "none", "be a whole number", "'none'", f"{NUMBER}; null stands for none"),
+    ("seed", DATE, "be a whole number", "2026-01-02, which YAML takes for a date", f'{QUOTE}"2026-01-02"'),
+    ("models.minilm.served", DATE, "be a text", "2026-01-02, which YAML takes for a date", f'{QUOTE}"2026-01-02"'),
+    ("models.minilm.served", 3.5, "be a text", "3.5", f'{QUOTE}"3.5"'),
+    ("models.minilm.served", None, "be a text", "nothing", GIVE),
+    ("models.minilm.scale", 0, "be above 0", "0", ""),
+    ("models.minilm.scale", "x", "be a number", "'x'", NUMBER),
+    ("models.minilm.scale", float("inf"), "be a number", "inf", ""),
+    ("models.minilm.price", {"prompt": "none"}, None, "'none'", f"{NUMBER}; null stands for none"),
+    ("models.minilm.price", 3, "be a mapping", "3", ""),
+    ("models.minilm.n_items", 0, "be 1 or more", "0", ""),
+    ("models.minilm.thinking", "yes", "be true or false", "'yes'", ""),
+    ("models.minilm.sampling", {"temperature": 3}, None, "3", ""),
+    ("models.minilm.sampling", {"stop": 3}, None, "3", f'{QUOTE}"3"'),
+    ("models.minilm.seed", 1, "be one of endpoint, served, ", "'seed'", "did you mean served?"),
+    ("models.minilm.model", 1, "be one of endpoint, served, ", "'model'", "take it out, or mend the spelling"),
+    ("run.models", ["minilm", "minilm"], "not repeat an entry", "a list of 2", ""),
+    ("run.models", None, "be a list", "nothing", GIVE),
+    ("run.models", {"a": 1}, "be a list", "a mapping of 1", ""),
+    ("run.judges", 3, "be a list", "3", ""),
+    ("score.n_boot", 10**12, "be 1000000 or less", "1000000000000", ""),
+    ("score.method", "bonferoni", METHODS, "'bonferoni'", "did you mean bonferroni?"),
+    ("score.method", "none", METHODS, "'none'", "take one of these; null stands for none"),
+    ("score.method", 3, METHODS, "3", "take one of these"),
+    ("score.study", "x", "be left to the run", "an entry", "seed and executor stand at the top of the file"),
+    ("study", "x", "be one of seed, run, endpoints, ", "'study'", "did you mean studies?"),
+    ("executor", 3, "be a mapping", "3", ""),
+    ("models", 3, "be a mapping", "3", ""),
+    ("endpoints", None, "be a mapping", "nothing", GIVE),
+    ("studies", [], "be a mapping", "a list of 0", ""),
+    ("studies.mhqa.score", 3, "be a mapping", "3", ""),
+    ("store.max_gb", -1, "be 0 or more", "-1", ""),
+    ("studies.mhqa.generate.modes", {"zero": {}}, "be one of zero_shot, ", "'zero'", "did you mean zero_shot?"),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "rule", "got", "remedy"), FAULTS)
+def test_a_wrong_entry_is_one_mistake_told_in_full(known, place, value, rule, got, remedy):
+    "Of a mapping with one wrong entry (no rule given) the mistake is that entry's."
+    p = json.loads(json.dumps(known))
+    *inside, last = place.split(".")
+    at = p
+    for part in inside:
+        at = at.setdefault(part, {})
+    at[last] = value
+    [fault] = shape.misshapen(p)
+    assert (fault.got, fault.remedy) == (got, remedy)
+    path = ".".join(map(str, fault.path))
+    assert path == place if rule else path == f"{place}.{next(iter(value))}"
+    assert fault.rule.startswith(rule or "be ") and (rule is None or rule.endswith(" ") or fault.rule == rule)
+
+
+@pytest.mark.parametrize("place", ["seed", "models", "endpoints.local.kind", "models.gemma.endpoint"])
+def test_an_entry_that_is_not_there_is_told_with_its_place(known, place):
+    p = json.loads(json.dumps(known))
+    *inside, last = place.split(".")
+    at = p
+    for part in inside:
+        at = at[part]
+    del at[last]
+    [fault] = shape.misshapen(p)
+    assert fault == shape.Fault(tuple(place.split(".")), "be there", "nothing", "add it")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "remedy"),
+    [
+        ("a b", "have names of letters, digits, '.', '_' and '-'", "rename it: results and stages are named after it"),
+        ("x" * 101, "have 100 characters or fewer", ""),
+        ("x" * 100, None, ""),
+        ("-x", "have names of letters, digits, '.', '_' and '-'", "rename it: results and stages are named after it"),
+    ],
+)
+def test_the_name_of_an_entry_is_one_of_a_file(known, name, rule, remedy):
+    p = json.loads(json.dumps(known))
+    p["models"][name] = p["models"]["gemma"]
+    expected = [shape.Fault(("models",), rule, shape.short_repr(name), remedy)] if rule else []
+    assert shape.misshapen(p) == expected
+
+
+def test_fields_that_do_not_fit_each_other_are_told_by_model_and_endpoint(known):
+    "What only the whole of an entry shows; nothing of it where the entry has another mistake."
+    p = json.loads(json.dumps(known))
+    p["endpoints"]["local"]["top_logprobs"] = 9
+    [fault] = shape.misshapen(p)
+    assert fault.path == ("endpoints", "local") and fault.rule == "hold together"
+    assert fault.got.startswith("kind local takes gguf, sha256, ") and fault.got.endswith("; take top_logprobs out")
+    encoder = p["models"]["minilm"]["endpoint"]
+    p["endpoints"][encoder]["gguf"] = "x"
+    p["endpoints"]["local"].pop("top_logprobs")
+    [fault] = shape.misshapen(p)
+    kind = p["endpoints"][encoder]["kind"]
+    assert (fault.path, fault.got) == (("endpoints", encoder), f"kind {kind} takes nothing else; take gguf out")
+    p["endpoints"][encoder]["kind"] = 3
+    assert [f.path for f in shape.misshapen(p)] == [("endpoints", encoder, "kind")]
+    whole = json.loads(json.dumps(known))
+    whole["endpoints"]["remote"] = {"kind": "openai", "base_urls": []}
+    assert [f.path[:2] for f in shape.misshapen(whole)] == [("endpoints", "remote")]
+
+
+@pytest.mark.parametrize(
+    ("text", "n"),
+    [("x" * 999, 1998), ("x" * 1000, 2000), ("- []\n" * 1991, 1999), ("- []\n" * 1992, 2000), ("- {}\n" * 1992, 2000)],
+)
+def test_a_text_that_may_be_nested_deep_is_read_by_pythons_own_reader(text, n):
+    "At most so many levels as it has brackets that open, and indents: two a character of its longest line."
+    if not hasattr(yaml, "CSafeLoader"):
+        pytest.skip("no libyaml here")
+    assert shape._loader_of(text) is (yaml.CSafeLoader if n < 2000 else yaml.SafeLoader)
+    assert shape._loader_of("a: [") is yaml.SafeLoader, "whose message it is"
+
+
+def test_entries_are_counted_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(shape, "_MOST_ENTRIES", 4)
+    assert len(shape._keys(yaml.compose("{a: 1, b: [x, y]}"))[0]) == 4
+    with pytest.raises(OverflowError):
+        shape._keys(yaml.compose("{a: 1, b: [x, y, z]}"))
+
+
+HINT = ", or say `mhbench select --demo`, which writes it anew"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (None, "must be there; got nothing; change to the clone, or name the file with --params"),
+        (b"a: \xff", "must be UTF-8; got byte 3 that is not; save it as UTF-8"),
+        (b"a: 1\n\tb: 2\n", "must be YAML; got .* .line 2.; indent with spaces, not with a tab"),
+        (b"a: 1\nb: [1\n", "must be YAML; got .* .line 3.; look for a bracket, a quote or a colon at that place"),
+        (b"a: \x01", "must be YAML; got .*; take the odd character out"),
+        (b"", "must hold the entr.*; got nothing; compare it with `git diff"),
+        (b"[a]", "must hold the entr.*; got a list; compare"),
+        (b"word", "must hold the entr.*; got a text; compare"),
+        (b"x: 2026-13-45", "must be YAML; got .*; take the odd"),
+    ],
+)
+@pytest.mark.parametrize("name", ["params.yaml", "run.yaml"])
+def test_a_file_that_cannot_be_read_is_told_with_the_remedy(tmp_path, name, content, told):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=f"load_params: {name} {told}") as e:
+        shape.read_tree(tmp_path / name)
+    assert str(e.value).endswith(HINT) == (name == "run.yaml")
+    assert ("hold the entry run;" in str(e.value)) == ("hold the entr" in told and name == "run.yaml")
+
+
+def test_a_folder_in_place_of_a_file_and_aliases_without_end_are_told(tmp_path):
+    (tmp_path / "params.yaml").mkdir()
+    with pytest.raises(ValueError, match="must be a file; got a folder; name the file itself"):
+        shape.read_tree(tmp_path / "params.yaml")
+    (tmp_path / "run.yaml").write_text("a: &a [x, *a]\n")
+    with pytest.raises(ValueError, match="must be of a size that can be read; got aliases of aliases"):
+        shape.read_tree(tmp_path / "run.yaml")
+    (tmp_path / "p.yaml").write_text("a: {b: 1}\n")
+    shape.read_tree(tmp_path / "p.yaml").content["a"]["b"] = 2
+    assert shape.read_tree(tmp_path / "p.yaml").content == {"a": {"b": 1}}, "what is given away is a copy"
+
+
+def test_a_cell_of_parameters_has_a_line_for_each_with_its_words(monkeypatch, tmp_path):
+    "The given ones first, then those of the class itself, then inherited ones; long comments stand above."
+    from typing import Literal
+
+    from pydantic import create_model
+
+    base = shape.stage_classes()["score"].__mro__[1]
+    more = {"kind": (Literal["a", "b"], shape.field("a", "which")), "long": (str, shape.field("x", "word " * 30))}
+    more |= {
+        "names": (list[str], shape.field([f"name{k}" for k in range(10)], "")),
+        "n": (int, shape.field(3, "how many")),
+    }
+    first = create_model("First", __base__=base, late=(int, shape.field(1, "")))
+    made = create_model("Made", __base__=first, **more)
+    monkeypatch.setenv("MHBENCH_ROOT", str(graph.root()))
+    monkeypatch.chdir(tmp_path)  # where no line length is declared
+    lines = shape.parameters_cell(made, {"n": 5}).split("\n")
+    names = [line.partition(" = ")[0] for line in lines if not line.startswith("#")]
+    given = [k for k in shape.GIVEN if k in made.model_fields]
+    assert names == [*given, "kind", "long", "names", "n", *(k for k in first.model_fields if k not in given)]
+    assert 'kind = "a"  # a, b: which' in lines and "n = 5  # how many" in lines
+    at = lines.index('long = "x"')
+    assert lines[at - 2].startswith("# word word") and lines[at - 1].startswith("# word") and len(lines[at - 2]) <= 118
+    [wide] = [line for line in lines if line.startswith("names = ")]
+    assert 88 < len(wide) <= 120 and wide.endswith('"name9"]')
+
+
+def test_every_notebook_has_the_parameters_of_its_class_and_one_that_has_not_is_stored_as_it_is(tmp_path, monkeypatch):
+    assert shape.stale_cells() == {}
+    file = tmp_path / "a.ipynb"
+    monkeypatch.setattr(shape, "stale_cells", lambda: {file: {"b": "é", "a": 1}})
+    shape.write_schema(tmp_path / "schema.json")
+    assert file.read_text(encoding="utf-8") == '{\n "a": 1,\n "b": "é"\n}\n'
 
 
 def test_a_cell_that_is_out_of_step_is_written_anew_and_the_notebook_as_it_is_stored(tmp_path, monkeypatch):
