@@ -10,8 +10,8 @@ from mhbench.ask.budget import Budget
 from mhbench.ask.cache import Cache, export, import_file
 from mhbench.ask.client import ask
 from mhbench.ask.learning import Refusal, learn, recall_terms
-from mhbench.ask.probe import _model_and_endpoint_entries, check
-from mhbench.ask.request import Endpoint, Model, Request, Terms, presets, wire
+from mhbench.ask.probe import Report, _letters_outcome, _model_and_endpoint_entries, check
+from mhbench.ask.request import Answer, Endpoint, Model, Request, Terms, presets, wire
 from mhbench.ask.request import endpoint as endpoint_of
 from mhbench.errors import NOTES
 
@@ -512,6 +512,138 @@ def test_an_entry_does_not_repeat_what_its_kind_refuses_already():
     assert where == {"kind": "some preset", "refuses": learnt}
     assert said["sampling"] == {"max_completion_tokens": 9}
     assert _model_and_endpoint_entries(model(), here, terms, None)[1]["refuses"] == learnt | {"seed": None}
+
+
+def test_what_came_instead_of_a_letter_is_quoted_in_part():
+    "Sixty characters of a text; an error whole where it stands first, and sixty of it behind the reason."
+    text = "0123456789" * 10
+    outcome = lambda **fields: _letters_outcome(Answer("letter"), Answer("text", **fields), Terms(), False)
+    quotation = repr(text[:60])
+    assert outcome(text=text) == (
+        f"unread: ok, {quotation}",
+        "none",
+        f"no letter is stated in what came (ok: {quotation:.60})",
+    )
+    failure = outcome(status="error", error=text)
+    assert failure == (f"unread: error, {text}", "none", f"no letter is stated in what came (error: {text[:60]})")
+    answer = lambda place: Answer("letter", text=text, letter_logprobs={"A": -2.0, "B": -0.2}, letter_position=place,
+                                  letter_mass=0.9)  # fmt: skip
+    assert _letters_outcome(answer(None), Answer("text", text=text), Terms(), False)[2] == (
+        f"its first token is a letter (B, mass 0.90), and its text states none ({quotation})"
+    )
+    room = Terms(room=True)
+    assert _letters_outcome(Answer("letter"), answer(None), room, False)[2] == (
+        "its first token is no letter: it is given room, and read at token 1 (mass 0.90)"
+    )
+    cut = Answer("text", text="The answer is A", status="truncated")
+    assert _letters_outcome(Answer("letter"), cut, Terms(), False)[:2] == ("ok, A is read from the text", "text")
+    refused = Answer("text", text="The answer is A", status="refused")
+    assert _letters_outcome(Answer("letter"), refused, Terms(), False)[1] == "none"
+
+
+def test_a_report_says_what_it_found_and_what_a_thousand_cost():
+    "By hand: a thousand of 40 and 2 tokens, at 1 and 2 dollars a million."
+    tokens, prices = {"letter": (40, 2), "verdict": (50, 5)}, {"letter": 0.044, "verdict": None}
+    works = {"letter": "ok, B", "verdict": "ok", "sentence": "ok"}
+    entry = {"endpoint": "e", "served": "m-1", "sampling": {"stop": ["\u00e4"]}}
+    report = Report(
+        "m", works, ["seed is left out"], "text", "it thinks first", True, ["m-2", "m-3"], tokens, prices, entry
+    )
+    assert str(report).splitlines() == [
+        "m: works",
+        "  letter: ok, B",
+        "  verdict: ok",
+        "  sentence: ok",
+        "  learnt: seed is left out",
+        "  replies are from m-2, m-3, by their own words; m-1 was asked for",
+        "  letters come from: text; it thinks first",
+        "  a thousand like letter: 40000 + 2000 tokens, 0.0440 USD",
+        "  a thousand like verdict: 50000 + 5000 tokens, price unknown",
+        "  a thousand like sentence: unknown, since no reply counts its tokens",
+    ]
+    assert report.entry().splitlines() == [
+        *("endpoints:", "  e: {}", "models:", "  m:", "    endpoint: e", "    served: m-1"),
+        *("    sampling:", "      stop:", "      - \u00e4"),
+    ]
+    assert (Report("m").letters_from, Report("m").thinks, Report("m").ok) == ("none", False, False)
+
+
+@pytest.mark.parametrize(
+    ("letter_works", "verdict_works", "sentence_works", "verdict"),
+    [
+        (True, True, True, "works"),
+        (True, False, True, "works, but gave no verdict as JSON: let another model judge"),
+        (
+            False,
+            True,
+            True,
+            "works as a judge and for texts; its answers to questions with options would count as unread",
+        ),
+        (False, False, True, "does not work as it stands"),
+        (True, True, False, "does not work as it stands"),
+    ],
+)
+def test_a_model_is_of_use_with_a_text_and_a_letter_or_a_verdict(letter_works, verdict_works, sentence_works, verdict):
+    outcomes = zip(("letter", "verdict", "sentence"), (letter_works, verdict_works, sentence_works))
+    report = Report("m", {name: "ok, so" if works else "error: x" for name, works in outcomes})
+    assert report.verdict == verdict and report.ok == (verdict != "does not work as it stands")
+
+
+def test_a_check_sends_four_questions_and_prices_each():
+    "By hand: a letter where its text states the same, 10 and 5 tokens; the price of a reply is that of a thousand."
+    with FaultServer(
+        every=lambda n, b: lambda body: listed(body, "A") if body.get("logprobs") else plain_reply(body)
+    ) as s:
+        report = check(model(), ep(s.url))
+        n_asked = len(s.asked)
+    assert n_asked == 4 and report.letters_from == "log-probabilities" and not report.thinks
+    assert report.why == "its first token is a letter (A, mass 0.99), and its text states A"
+    assert list(report.works) == ["letter", "verdict", "sentence"] and report.learnt == []
+    assert report.tokens == dict.fromkeys(report.works, (10, 5))
+    assert report.usd_per_thousand == dict.fromkeys(report.works, pytest.approx(1000 * 20e-6))
+    assert report.model_entry["sampling"] == SAMPLING and "thinking" not in report.model_entry
+
+
+def plain_reply(body):
+    "A verdict where JSON is wanted, and else a sentence."
+    return 200, completion(body, '{"label": "Correct"}' if body.get("response_format") else "Light helps.")
+
+
+def test_a_token_and_a_text_that_differ_make_letters_be_asked_for_with_room(tmp_path):
+    "For the check's report and for the study, whose cache holds what is learnt."
+
+    def differing(body):
+        if body.get("logprobs"):
+            return listed(body, "A") if body["max_tokens"] == 1 else (200, completion(body, "The answer is B."))
+        return plain_reply(body)
+
+    with FaultServer(every=lambda n, b: differing) as s:
+        report = check(model(), ep(s.url), cache=tmp_path / "c.sqlite")
+        with Cache(tmp_path / "c.sqlite") as cache:
+            assert recall_terms(cache, ep(s.url), model()) == Terms(room=True)
+    assert (report.letters_from, report.why) == ("text", "its first token states A, and its text B")
+    assert report.learnt == ["the first token is no letter: it is given room, and read where its answer stands"]
+
+
+def test_an_entry_holds_what_was_learnt_and_is_no_default():
+    "Of our own server nothing is learnt; the fewest log-probabilities count."
+    here = ep("http://x", top_logprobs=8, concurrency=16)
+    terms = Terms(top_logprobs=5, structured="none", thinks=True)
+    model_entry, endpoint_entry = _model_and_endpoint_entries(model(), here, terms, None)
+    assert model_entry == {
+        **{"endpoint": "e", "served": "m-1", "price": {"prompt": 1.0, "completion": 2.0}},
+        **{"sampling": SAMPLING, "thinking": True},
+    }
+    settings = {"identity": "e", "timeout_s": 5.0, "pause_s": 0.01, "base_urls": ["http://x"]}
+    assert endpoint_entry == {"kind": "openai", **settings, "top_logprobs": 5, "structured": "none"}
+    many = _model_and_endpoint_entries(model(), here, Terms(top_logprobs=20), {"kind": "vllm"})
+    assert many[1] == {"kind": "vllm", "top_logprobs": 8} and "thinking" not in many[0]
+    own = {"kind": "local", "gguf": "x"}
+    assert _model_and_endpoint_entries(model(), here, terms, own)[1] == own
+    declared = _model_and_endpoint_entries(
+        model(), here, Terms(dropped=("stop",)), {"kind": "x", "refuses": {"n": None}}
+    )
+    assert declared[1] == {"kind": "x", "refuses": {"n": None, "stop": None}}
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "content_filter", None])
