@@ -1,5 +1,6 @@
 "The bundled model: the same bytes, both protocols, schemas, and a server that never outlives its owner."
 
+import io
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from asking import bundled_model
@@ -269,3 +271,128 @@ def test_an_answer_that_is_begun_is_gone_on_with(endpoint):
     assert (chat.prompt_tokens, chat.letter_logprobs) == (text.prompt_tokens, text.letter_logprobs)
     bare = asked(endpoint, [Request("x", [user(CHOICE)], sampling={"max_tokens": 1}, letters=["A", "B", "C"])])[0]
     assert chat.prompt_tokens > bare.prompt_tokens and chat.letter_logprobs != bare.letter_logprobs
+
+
+# -- without a model: what the server is told, and how its process is looked after
+
+
+class Parameters(SimpleNamespace):
+    "Settings of the server, as xllamacpp has them, before anything is set."
+
+    def __init__(self):
+        parts = {name: SimpleNamespace() for name in ("model", "cpuparams", "cpuparams_batch", "sampling")}
+        super().__init__(**parts, chat_template="of the file")
+
+
+@pytest.mark.parametrize(("template", "chat_template"), [("{{ m }}", "{{ m }}"), (None, "of the file")])
+def test_a_server_is_told_what_makes_answers_the_same_and_keeps_them_here(monkeypatch, capsys, template, chat_template):
+    "On loopback, with the key, for answers alone; on the CPU, in batches of 512, with nothing kept between requests."
+    servers = []
+    module = ModuleType("xllamacpp")
+    module.CommonParams = Parameters
+    module.llama_flash_attn_type = SimpleNamespace(LLAMA_FLASH_ATTN_TYPE_DISABLED="off")
+    module.Server = lambda parameters: servers.append(parameters) or SimpleNamespace(listening_address="http://here")
+    monkeypatch.setitem(sys.modules, "xllamacpp", module)
+    settings = {"gguf": "m.gguf", "served": "m-1", "port": 8123, "parallel": 3, "n_ctx": 100, "threads": 5}
+    settings |= {"key": "k", "seed": 7, "template": template}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(settings) + "\n"))
+    exit_codes = []
+    monkeypatch.setattr(os, "_exit", exit_codes.append)
+    local._child()
+    [p] = servers
+    assert capsys.readouterr().out == "http://here\n" and exit_codes == [0]
+    assert (p.model.path, p.model_alias, p.hostnames, p.port, p.api_keys) == (
+        "m.gguf",
+        {"m-1"},
+        ["127.0.0.1"],
+        8123,
+        ["k"],
+    )
+    assert (p.n_parallel, p.n_ctx, p.cpuparams.n_threads, p.cpuparams_batch.n_threads) == (3, 300, 5, 5)
+    assert (p.cache_prompt, p.cache_ram_mib, p.warmup, p.n_ctx_checkpoints, p.n_gpu_layers) == (False, 0, False, 0, 0)
+    assert (p.n_batch, p.n_ubatch, p.flash_attn_type, p.sampling.seed, p.use_jinja) == (512, 512, "off", 7, True)
+    assert (p.cors_origins, p.cors_credentials, p.ui, p.endpoint_slots) == ("", False, False, False)
+    assert (p.timeout_read, p.timeout_write, p.chat_template) == (3600, 3600, chat_template)
+
+
+def test_the_usual_threads_are_those_of_pytorch_or_all_cores(monkeypatch):
+    "A number in OMP_NUM_THREADS, and else the cores, of which there is one at least."
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    for text, n_threads in (("3", 3), ("0", 6), ("many", 6), ("", 6)):
+        monkeypatch.setenv("OMP_NUM_THREADS", text)
+        assert local._threads() == n_threads
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert local._threads() == 1
+
+
+PRINTS = "print('http://here', flush=True); import sys; sys.stdin.read()"
+OWN = {"gguf": "own.gguf", "sha256": "ab" * 32, "runtime": "own runtime"}
+
+
+def spawned(monkeypatch, code=PRINTS):
+    "Servers that are Python programs."
+
+    def spawn(server):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": server.words, "text": True}
+        return subprocess.Popen([sys.executable, "-c", code], **pipes)
+
+    monkeypatch.setattr(local._Server, "_spawn", spawn)
+    monkeypatch.setattr(local._Server, "_check_identity", lambda server: None)
+
+
+def test_a_server_that_dies_is_started_again_once(monkeypatch, tmp_path, capfd):
+    "The second time its exit code and the last five hundred characters of its log are told."
+    words = "import sys; sys.stderr.write('x' * 600 + 'the end'); sys.stderr.flush(); "
+    spawned(monkeypatch, words + PRINTS)
+    with serve(**OWN, log=tmp_path / "logs" / "l.log") as e:
+        server = e.server
+        first_child = server.child
+        server.see_to()
+        assert server.child is first_child and first_child.poll() is None
+        first_child.kill()
+        first_child.wait()
+        server.see_to()
+        assert server.child is not first_child and first_child.stdin.closed and first_child.stdout.closed
+        assert "ended with exit code -9; it is started again, once" in capfd.readouterr().err
+        server.child.kill()
+        server.child.wait()
+        with pytest.raises(RuntimeError, match=f"exit code -9 for the second time, and '{'x' * 493}the end'; the"):
+            server.see_to()
+    assert server.words.closed
+
+
+def test_a_server_has_its_time_to_start_and_ends_with_its_block(monkeypatch, tmp_path):
+    "Its port is free again; one that has not been started has nothing to end."
+    spawned(monkeypatch)
+    with serve(**OWN) as e:
+        child = e.server.child
+        assert child.poll() is None
+    assert child.returncode == 0
+    with serve(**OWN, start=False) as e:
+        port = int(e.base_urls[0].split(":")[2].removesuffix("/v1"))
+        with socket.socket() as other_socket, pytest.raises(OSError):
+            other_socket.bind(("127.0.0.1", port))
+    with socket.socket() as other_socket:
+        other_socket.bind(("127.0.0.1", port))
+    spawned(monkeypatch, "import time; time.sleep(60)")
+    with pytest.raises(RuntimeError, match="must start within 0.2 s; got exit code -9 and ''; see whether own.gguf is"):
+        with serve(**OWN, start_s=0.2):
+            pass
+
+
+def test_a_local_endpoint_is_known_by_what_computes_its_answers(monkeypatch):
+    "Runtime, file, template, slots and seed; two requests for each slot are in flight."
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    with serve(**OWN, start=False, template=None, parallel=2, seed=5, n_ctx=64, served="m-1", name="here") as e:
+        assert e.identity == "own runtime, sha256 abababababababab, template e3b0c44298fc, slots 2, seed 5"
+        assert (e.name, e.concurrency, e.timeout_s, e.prefill, e.record) == ("here", 4, 600.0, True, None)
+        settings = {k: e.server.settings[k] for k in ("served", "template", "n_ctx", "threads", "parallel", "seed")}
+        assert settings == dict(served="m-1", template=None, n_ctx=64, threads=3, parallel=2, seed=5)
+        assert len(e.server.key) == 43 and e.server.settings["key"] == e.server.key and e.server.start_s == 120.0
+    with serve(**OWN, start=False, threads=9, record="r.gz") as e:
+        usual = {k: e.server.settings[k] for k in ("served", "template", "n_ctx", "threads", "parallel", "seed")}
+        expected = dict(served="gemma-3-270m", template=CHAT_TEMPLATE, n_ctx=4096, threads=9, parallel=1, seed=0)
+        assert usual == expected and (e.name, e.concurrency, e.record) == ("local", 2, "r.gz")
+    with pytest.raises(ValueError, match="sha256 of gemma-3-270m must be a5fd3b6.*, or left out; got abab"):
+        with serve(sha256="ab" * 32, start=False):
+            pass
