@@ -1,7 +1,9 @@
 """Questions made from abstracts: what is collected, what is rejected and why, whose key counts, what a card says."""
 
 import datetime
+import hashlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -777,3 +779,69 @@ def test_two_readers_have_two_sheets_and_a_reader_has_a_known_name():
         KeysParameters(sheets={"frist": "sheets/a.csv"})
     sheets = {"first": "sheets/a.csv", "second": "sheets/b.csv"}
     assert KeysParameters(sheets=sheets).sheets == sheets
+
+
+def test_who_composes_and_who_reads_must_give_some_answers_and_keep_the_order(monkeypatch):
+    "Both ask with what they are given, and stop where nothing at all comes; what is rejected is not read."
+    asked: list[tuple] = []
+    model = SimpleNamespace(name="m")
+
+    def ask(requests, *who, **more):
+        asked.append((list(requests), who, more))
+        return [f"answer {k}" for k in range(len(asked[-1][0]))]
+
+    monkeypatch.setattr(compose, "ask", ask)
+    groups = [(["a", "b"], "first"), (["c"], "second")]
+    monkeypatch.setattr(
+        compose, "compose_requests", lambda articles, recipe, **more: asked.append(more) or iter(groups)
+    )
+    read = lambda group, answer, request, recipe, **more: [(x, answer, request, more) for x in group]
+    monkeypatch.setattr(compose, "read_composed", read)
+    made = compose.compose_with(["x"], {}, model, "e", together=2, max_tokens=9, seed=3, cache="c")
+    settings = {"composer": "m", "seed": 3}
+    assert made == [
+        (x, f"answer {k}", r, settings) for x, k, r in (("a", 0, "first"), ("b", 0, "first"), ("c", 1, "second"))
+    ]
+    assert asked == [
+        {"together": 2, "max_tokens": 9},
+        (["first", "second"], (model, "e"), {"some_must_come": True, "cache": "c"}),
+    ]
+    asked.clear()
+    candidate = lambda name: SimpleNamespace(candidate_id=name, pmid=f"of {name}")
+    candidates = [candidate(name) for name in "abc"]
+    pairs = [(candidates[2], "third"), (candidates[0], "first")]
+    monkeypatch.setattr(
+        compose, "reading_requests", lambda c, articles, recipe, **more: asked.append(more) or iter(pairs)
+    )
+    judged = lambda c, answer, abstract, reader: SimpleNamespace(
+        candidate_id=c.candidate_id, told=(answer, abstract, reader)
+    )
+    monkeypatch.setattr(compose, "read_verdict", judged)
+    articles = {f"of {name}": name.upper() for name in "abc"}
+    first, second, third = compose.read_with(candidates, articles, {}, model, "e", max_tokens=7, budget=1)
+    assert (first.told, second, third.told) == (("answer 1", "A", "m"), candidates[1], ("answer 0", "C", "m"))
+    assert asked == [{"max_tokens": 7}, (["third", "first"], (model, "e"), {"some_must_come": True, "budget": 1})]
+
+
+def test_reasons_of_a_step_stand_with_the_commonest_first_and_equal_ones_by_name():
+    lost = [("form", "b"), ("form", "c: 1"), ("form", "c: 2"), ("form", "a"), ("reading", "x"), ("", "")]
+    table = compose.funnel_table([SimpleNamespace(step=step, reason=reason) for step, reason in lost], 9)
+    assert table.to_numpy().tolist() == [
+        ["abstracts", "collected", 0, 9],
+        ["abstracts", "not asked about", 3, 6],
+        ["form", "c", 2, 4],
+        ["form", "a", 1, 3],
+        ["form", "b", 1, 2],
+        ["reading", "x", 1, 1],
+    ]
+
+
+def test_a_question_s_raw_text_and_its_prompt_s_hash_are_of_the_letters_as_they_are():
+    messages = [{"role": "user", "content": "Größe"}]
+    digest = hashlib.sha256('[{"role": "user", "content": "Größe"}]'.encode()).hexdigest()
+    assert compose.prompt_hash(messages) == digest
+    question = {"id": "1", "valid": False, "question": "Größe?"}
+    answer = compose.Answer("x", data={"questions": [question]})
+    group = [SimpleNamespace(pmid="1")]
+    [c] = compose.read_composed(group, answer, compose.Request("x", messages), {}, composer="m", seed=1)
+    assert "Größe?" in c.raw and c.prompt == digest and c.reason == "no valid question, by the model's word"

@@ -7,15 +7,18 @@ import re
 from difflib import unified_diff
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import drawing
+import numpy as np
+import pandas as pd
 import pytest
 from conftest import ROOT
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from mhbench.registry import studies
-from mhbench.report import figures, style
+from mhbench.report import figures, forest, style
 from mhbench.report.forest import INK, RULE, SOFT
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -143,3 +146,68 @@ def test_contrast():
 
     ratio = {c: 1.05 / (light(c) + 0.05) for c in COLOURS - {"#ffffff"}}
     assert min(ratio.values()) >= 3 and min(ratio[c] for c in (INK, SOFT)) >= 4.5
+
+
+def test_one_n_stands_in_the_key_where_all_estimates_share_it():
+    shared = lambda *n: forest._shared_n(pd.DataFrame({"n": n}, dtype=float))
+    assert (shared(40, 40), shared(40, 41), shared(40, np.nan), shared(np.nan, np.nan)) == (40, 0, 0, 0)
+    table = pd.DataFrame({"model": ["a", "b"], "estimate": 0.5, "ci_low": 0.1, "ci_high": 0.9, "n": [40, np.nan]})
+    assert "n\xa0=\xa040" not in " ".join(t.get_text() for t in figures.intervals(table).axes[0].texts)
+    table = table.assign(n=40)
+    assert "n\xa0=\xa040" in " ".join(t.get_text() for t in figures.intervals(table).axes[0].texts)
+
+
+@pytest.mark.parametrize(
+    ("n", "lost", "words"),
+    [
+        (100, {"n_unread": 1}, "1 unparseable"),
+        (101, {"n_unread": 1}, ""),
+        (200, {"n_unread": 2, "n_refused": 3, "n_missing": 1}, "2 unparseable, 3 refused"),
+        (50, {"n_missing": 1}, "1 missing"),
+        (50, {"n_unread": np.nan, "n_refused": 0}, ""),
+        (np.nan, {"n_unread": 3}, ""),
+    ],
+)
+def test_lost_answers_are_named_from_one_in_a_hundred_on(n, lost, words):
+    assert forest._lost_in_words(SimpleNamespace(n=n, **lost)) == words
+
+
+def test_estimates_are_drawn_that_rest_on_ten_answers_or_on_an_unknown_number():
+    table = pd.DataFrame({"estimate": [0.1, 0.2, np.nan, 0.4], "n": [9, 10, 50, np.nan]})
+    assert forest.enough(table)["estimate"].tolist() == [0.2, 0.4]
+
+
+def test_values_stand_in_their_own_order_or_by_their_first_estimate():
+    table = pd.DataFrame({"x": ["b", "a", "b", "m10", "m9"], "estimate": [0.5, 0.7, 0.9, 0.2, 0.2]})
+    assert forest._ordered_values(table, "x", False) == ["a", "b", "m9", "m10"]
+    assert forest._ordered_values(table, "x", True) == ["m9", "m10", "b", "a"]
+    own = table.assign(x=pd.Categorical(table["x"], ["m10", "z", "b", "a", "m9"]))
+    assert forest._ordered_values(own, "x", True) == ["m10", "b", "a", "m9"]
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "ends"),
+    [
+        ((0.2, 0.6), None, (0.18, 0.62)),
+        ((0.2, 0.6), (0, 1), (0.18, 0.62)),
+        ((0.0, 1.0), (0, 1), (0.0, 1.0)),
+        ((-0.1, 0.9), (0, 1), (-0.1, 0.95)),
+        ((0.5, 0.5), None, (0.0, 1.0)),
+    ],
+)
+def test_an_axis_has_a_margin_within_its_limits(values, limits, ends):
+    "A twentieth of the range on either side; a half where there is none; no further than the data beyond a limit."
+    rows = [forest.ChartRow("a", [forest.Mark(values[0])]), forest.ChartRow("b")]
+    assert forest._axis_range(rows, values[1:], limits) == pytest.approx(ends)
+    tick = [forest.ChartRow("a", [forest.Mark(values[0], tick=values[1])])]
+    assert forest._axis_range(tick, [], limits) == pytest.approx(ends)
+
+
+def test_a_long_list_is_drawn_at_even_steps_from_first_to_last():
+    n = 121
+    table = pd.DataFrame({"model": [f"m{k:03d}" for k in range(n)], "estimate": np.linspace(1, 0, n), "n": 50})
+    texts = [t.get_text() for t in figures.intervals(table.assign(ci_low=0.0, ci_high=1.0)).axes[0].texts]
+    names = [int(t[1:]) for t in texts if re.fullmatch(r"m\d{3}", t)]
+    assert names == [round(k * (n - 1) / 59) for k in range(60)] and "60 of 121 rows, evenly spaced" in " ".join(texts)
+    whole = figures.intervals(table[:60].assign(ci_low=0.0, ci_high=1.0))
+    assert "evenly spaced" not in " ".join(t.get_text() for t in whole.axes[0].texts)
