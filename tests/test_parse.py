@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mhbench.ask import parse
 from mhbench.ask.parse import (
     Parsed,
+    answer_part,
     parse_choice,
     parse_choices,
 )
@@ -586,3 +588,175 @@ def test_a_label_is_known_without_the_word_disorder_from_four_letters_on():
 def test_both_of_two_options_are_a_statement_and_all_of_three_are_their_list():
     assert parse_choice("Answer: A\nAnswer: A and B", ["Yes", "No"])[:2] == ((), "conflict")
     assert parse_choice("Answer: A\nAnswer: A, B and C", ["Yes", "No", "Unknown"])[:2] == (("A",), "declared")
+
+
+# -- parts of the reading, by hand
+
+
+@pytest.mark.parametrize(
+    ("text", "numbered", "letters"),
+    [
+        ('{"A": false, "B": true}', False, "B"),
+        ('{"B": true, "A": true, "C": false}', False, "AB"),
+        ('{"B": true}', False, ""),  # one is no list
+        ('{"A": false, "B": false}', False, ""),
+        ('{"A": true, "X": true}', False, ""),
+        ('{"A": true, "E": true}', False, ""),  # of four options
+        ('{"A": true, "B": "yes"}', False, ""),
+        ('{"A": true, "B": true}', True, "AB"),
+        ("[x] A\n- [ ] B\n* [\u2713] C", False, "AC"),
+        ("[x] A\n[ ] A", False, ""),
+        ("[x] A", False, ""),
+        ("[x] A\nB: no", False, ""),
+        ("A: yes\nB: no\n(C) = ja", False, "AC"),
+        ("A \u2013 true\nB - false", False, "A"),
+        ("A: yes\n\nB: yes", False, "AB"),
+        ("A: yes\nB: no", True, ""),
+        ("A: yes\nand more", False, ""),
+        ("A: yes\nA: no", False, ""),
+        ("A: no\nB: no", False, ""),
+    ],
+)
+def test_a_list_of_verdicts_judges_each_option_once(text, numbered, letters):
+    "Two lines at least, each with an option of its own; those that are right, in order."
+    for options in (4, OPTIONS):
+        assert "".join(parse._judged_options(text, options, numbered)) == letters
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing", "lengths"),
+    [
+        ("(", ")", (1, 1)),
+        ("([", "])", (2, 2)),
+        ("( [", "] )", (3, 3)),
+        ("[(", ")", (1, 1)),
+        ("(", "]", (0, 0)),
+        ("(", "", (0, 0)),
+        ("", ")", (0, 0)),
+        ("\u201c(", ")\u201d)", (2, 2)),
+    ],
+)
+def test_brackets_belong_to_a_label_where_they_match(opening, closing, lengths):
+    "From the label on outwards, with white space between them."
+    assert parse._bracket_lengths(opening, closing) == lengths
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("ABD", "ABD"),
+        ("A, B; D", "ABD"),
+        ("Answer: **(A)(C)**", "AC"),
+        ("A & B", "AB"),
+        ("AA", ""),
+        ("ABE", ""),
+        ("AD and", ""),
+        ("\u2705 A \u274c B \u2705 D", "AD"),
+        ("A \u2713, B \u2717, D \u2713", "AD"),
+        ("\u2705 A \u2705 E", ""),
+        ("ab", ""),
+    ],
+)
+def test_letters_alone_are_a_list(text, letters):
+    "Each once, of the options there are; of letters with a tick or a cross the ticked ones; no option's own text."
+    assert parse._run_of_letters(text, parse._options(4, False)) == letters
+    texts = ("abd", "x", "y", "z")
+    assert parse._run_of_letters(text, parse._options(texts, False)) == ("" if text == "ABD" else letters)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("He slept. \u24b7 is it", ["He slept.", "\u24b7 is it"]),
+        ("Dr. \u24b7 is it", ["Dr. \u24b7 is it"]),
+        ("12. \u24b7 is it", ["12. \u24b7 is it"]),
+        ("******** 12. \u24b7 is it", ["******** 12. \u24b7 is it"]),
+        ("He is 12. \u24b7 is it", ["He is 12.", "\u24b7 is it"]),
+        ("Is it \u24b6? \u24b7!\u3002\u24b8", ["Is it \u24b6?", "\u24b7!\u3002", "\u24b8"]),
+        ("one\ntwo", ["one", "two"]),
+        ("the answer\n\u24b7", ["the answer\n\u24b7"]),
+    ],
+)
+def test_sentences_end_at_their_stops_and_a_heading_goes_with_what_it_heads(text, sentences):
+    "But for abbreviations and numbers at the head of a line; a heading is shorter than eighty characters."
+    spans = lambda t: [t[a:b].strip() for a, b in parse._sentence_spans(t)]
+    assert spans(text) == sentences
+    heading = lambda n: f"{'a' * 20} {'b' * 20} {'c' * 20} {'d' * (n - 70)} answer\n\u24b7"
+    assert [len(spans(heading(n))) for n in (79, 80)] == [1, 2]
+
+
+def test_signs_of_letters_and_numbers_are_read_and_others_stay():
+    "The first and the last of each row of Unicode, and what stands beside it."
+    rows = {
+        "\u2460\u2468": "19",
+        "\u24d0\u24e9": "az",
+        "\u2776\u277e": "19",
+        "\u2780\u2788": "19",
+        "\u278a\u2792": "19",
+    }
+    rows |= {"\U0001d400\U0001d7ff": "A9", "\U0001f110\U0001f129": "AZ", "\U0001f130\U0001f149": "AZ"}
+    rows |= {"\U0001f150\U0001f169": "AZ", "\U0001f170\U0001f189": "AZ", "\U0001f1e6\U0001f1ff": "AZ"}
+    rows |= {"\uff21\uff3a": "AZ", "\uff41\uff5a": "az", "\uff10\uff19": "09", "\uff08\uff09": "()"}
+    assert {signs: answer_part(signs) for signs in rows} == rows
+    for sign in "\u24ea\u245f\u2775\u277f\u338e\u3299\u2103\uff74\uff71\U0001f14a\U0001d3ff":
+        assert answer_part(sign) == sign
+    assert answer_part("x\u200b\u2060\ufeff\ufe0f\u20e3\xa0y") == "x      y"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "result"),
+    [
+        ("A clozapine", ["x", "y", "Clozapine"], ("C", "option", "A clozapine")),
+        ("Wait (C)", ["Wait", "Wait", "Refer"], ("", "conflict", "Wait (C)")),
+        ("T", ["T, thyroxine", "L, lithium"], ("", "none", "")),
+        ("OA", ["OA (opioid agonist)", "B"], ("A", "option", "OA")),
+        ("DM", ["Type 1 (DM)", "Type 2 (DM)"], ("", "none", "")),
+        ("Refer to her", ["Refer", "Refer to her", "Refer to"], ("B", "option", "Refer to her")),
+        ("\uff74\uff71", ["\uff74\uff71", "\uff83\uff7d"], ("A", "option", "\uff74\uff71")),
+        ("**A or C**\nA is slow. So the answer is C.", 4, ("C", "declared", "answer is C")),
+    ],
+)
+def test_texts_of_options_are_read_whole_and_in_part(text, options, result):
+    "With an article before them; a part that two options have, or of one letter, tells neither."
+    parsed = parse_choices(text, options)
+    assert ("".join(parsed.letters), parsed.how, parsed.evidence) == result
+    if text == "Wait (C)":
+        assert parsed.statements == ("bare: A", "bare: C")
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "letters"),
+    [
+        ("\\boxed{B}", "marked", "B"),
+        ('{"answer": ["A", "C"]}', "marked", "AC"),
+        ("\\boxed{nothing}", "none", ""),
+        ("A: yes\nB: no", "marked", "A"),
+        ("Lithium\nWait", "bare", "AD"),
+        ("A\nB\nA", "none", ""),
+        ("A\nB\nC\nD", "none", ""),  # all of them
+        ("A\nB and C", "none", ""),
+        ("A\nit depends", "none", ""),
+        ("A", "none", ""),  # one line is no list
+    ],
+)
+def test_what_a_wrapper_or_a_list_holds(text, how, letters):
+    "A wrapper marks an answer; in a list each line is one option and nothing else."
+    parsed = parse._parse_wrapped_or_listed(text, ["Lithium", "Sertraline", "Clozapine", "Wait"], False)
+    assert (parsed.how, "".join(parsed.letters)) == (how, letters)
+    assert parsed.statements == (("bare: A", "bare: D") if how == "bare" else parsed.statements)
+
+
+def test_all_options_of_a_numbered_list_are_an_answer_where_nothing_else_is_said():
+    "Beside another statement such a list is none."
+    assert parse_choices("1, 2, 3 and 4", 4, numbered=True).letters == tuple("ABCD")
+    assert parse_choices("Of 1, 2, 3 and 4\nThe answer is 2.", 4, numbered=True).letters == ("B",)
+    lines = "\n".join(f"- {x}" for x in "ABCDEFGHIJKLMN")
+    assert parse_choices(lines, 20).letters == tuple("ABCDEFGHIJKLMN"), "of fourteen lines"
+
+
+@pytest.mark.parametrize("options", [1, ["x"], 0, []])
+def test_one_option_is_no_choice(options):
+    "Nothing can be chosen of it."
+    with pytest.raises(ValueError, match="parse_choices: options must be two or more"):
+        parse_choice("A", options)
+    assert Parsed(("A", "B"), "bare").letter is None and Parsed((), "none").letter is None

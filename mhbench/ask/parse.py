@@ -126,7 +126,7 @@ class _Options:
         for option_words, owner_letters in self._short_names(option_names, option_texts).items():
             self.owners.setdefault(option_words, owner_letters)
         self.by_first: dict[str, list[tuple[str, ...]]] = {}
-        for option_words in sorted(filter(None, self.owners), key=len, reverse=True):
+        for option_words in sorted(filter(None, self.owners), reverse=True):
             self.by_first.setdefault(option_words[0], []).append(option_words)
         self.label = _label_pattern(len(option_texts), numbered)
 
@@ -135,7 +135,7 @@ class _Options:
         owners_by_words: dict[tuple[str, ...], set[str]] = {}
         parts_of_texts = [*map(_named_pattern("part").findall, texts)]
         letters_and_phrases = [
-            (x, phrase) for x, option_parts in zip(names, parts_of_texts) for phrase in option_parts if len(phrase) > 1
+            (x, phrase) for x, option_parts in zip(names, parts_of_texts) for phrase in option_parts
         ]
         phrase_templates = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
@@ -264,7 +264,6 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
     label_match_by_start = {m.start("core"): m for m in o.label.finditer(text)}
     word_matches = list(_WORD.finditer(text))
     i = 0
-    previous_end = 0
     while i < len(word_matches):
         start = word_matches[i].start()
         label_match = label_match_by_start.get(start)
@@ -284,10 +283,8 @@ def _mentions(text: str, o: _Options) -> Iterator[_Mention]:
                 }  # another option's text, too
                 signs = _sign(_LABEL, letter) + "".join(_sign(_TEXT, x) for x in sorted(other_letters_of_text))
                 mention = _Mention(label_match.start("core") - n_opening, label_match.end("core") + n_closing, signs)
-                n_words = 1
         if mention and mention.signs:
-            yield mention._replace(start=max(mention.start, previous_end))
-            previous_end = mention.end
+            yield mention
         i += max(n_words, 1)
         while mention and i < len(word_matches) and word_matches[i].start() < mention.end:
             i += 1

@@ -29,21 +29,8 @@ from mhbench.stats.resample import (
 )
 
 # %% auto #0
-__all__ = [
-    "FEWEST_COMPARED",
-    "one_hot",
-    "majority",
-    "Ceiling",
-    "interval_column",
-    "leave_one_out_ceiling",
-    "Alignment",
-    "alignment",
-    "Members",
-    "agreement_with_members",
-    "Ensemble",
-    "best_ensemble",
-]
-
+__all__ = ['FEWEST_COMPARED', 'one_hot', 'majority', 'Ceiling', 'interval_column', 'leave_one_out_ceiling', 'Alignment',
+           'alignment', 'Members', 'agreement_with_members', 'Ensemble', 'best_ensemble']
 
 # %% ../../nbs/stats/04_consensus.ipynb #01052182
 def one_hot(codes: np.ndarray, k: int) -> np.ndarray:
@@ -67,7 +54,6 @@ def majority(labels: Any, *, alone: bool = True) -> np.ndarray:  # (N,) None or 
         majority_codes[((x >= 0).sum(0) == 1) & (n_asked > 2)] = -1
     return label_of_code[majority_codes]
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #c1b0a431
 class Ceiling(NamedTuple):
     "Each rater against the consensus of the others, and the mean."
@@ -88,7 +74,6 @@ def _consensus_of_others(x: np.ndarray, k: int) -> np.ndarray:
     "For each rater the consensus of all others: codes (R, N)."
     z = one_hot(x, k)
     return _majority_codes(z.sum(0) - z)
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #6c10fa0a
 def leave_one_out_ceiling(
@@ -131,7 +116,6 @@ def leave_one_out_ceiling(
     ]
     return Ceiling(mean, rater_coefficients)
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #e57c6562
 def _has_pair(label_pairs: np.ndarray) -> np.ndarray:
     "The items (last axis) at which a pair (first axis) has both labels."
@@ -155,7 +139,6 @@ def _stack_comparisons(label_pairs: np.ndarray, k: int, unit: np.ndarray) -> tup
     "Comparisons (2, R, N) side by side, and the unit of each."
     return label_pairs.reshape(2, -1), k, np.tile(unit, label_pairs.shape[1])
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #66fc1c21
 class Alignment(NamedTuple):
     "An annotator's agreement with a panel's consensus, and the ceiling."
@@ -173,7 +156,6 @@ class Alignment(NamedTuple):
         for name, e in (("ceiling", self.ceiling), ("difference", self.difference)):
             row |= {name: e.estimate, f"{name}_low": e.ci_low, f"{name}_high": e.ci_high}
         return row | {"p_value": self.p_value, "overlap": self.overlap, "n_left_out": self.n_left_out}
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #a91c7e02
 FEWEST_COMPARED = 30  # answers: with twenty, intervals of a difference of two coefficients cover .91
@@ -209,7 +191,6 @@ def _alignment_from_jackknife(
         else None
     )
     return Alignment(annotator_estimate, ceiling_estimate, difference, p, overlap, n_left_out)
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #70090cee
 def alignment(
@@ -263,7 +244,6 @@ def alignment(
         )
     return alignments[0] if np.ndim(annotator) == 1 else alignments
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc00
 class Members(NamedTuple):
     "An annotator compared with single members of a panel; raters and cases are a sample."
@@ -296,7 +276,6 @@ class Members(NamedTuple):
             return "undecided"
         return f"undecided, for want of {'answers' if self.needed(margin) is None else 'raters'}"
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #b93b994c
 def _mean_agreements(n_equal: np.ndarray, n_common: np.ndarray) -> np.ndarray:  # (..., R + 1, R) to (..., 2)
     "Mean agreement of the annotator (the last row) with members, and of members with others."
@@ -324,7 +303,6 @@ def _agreement_counts(
             n_common[:, r, s] = np.bincount(case_group_of_item, is_used[r], n_groups)
             n_equal[:, r, s] = np.bincount(case_group_of_item, is_used[r] & (x[r] == x[s]), n_groups)
     return n_equal, n_common
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #b6memc01
 def agreement_with_members(
@@ -393,7 +371,6 @@ def agreement_with_members(
     annotator_agreement, member_agreement = map(float, agreements_by_member_mask[0][0])
     return Members(annotator_agreement, member_agreement, e, r, n_abstained, rater_variance, shared_variance, theta[1:])
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #1bd07023
 class Ensemble(NamedTuple):
     "The best of all odd-sized majorities, corrected for the search."
@@ -418,7 +395,6 @@ def _inner_replicates(rng: np.random.Generator, counts: np.ndarray, inner: int) 
         replicate_counts.append(np.bincount(i.ravel(), minlength=inner * len(outer_counts)).reshape(inner, -1))
     return np.concatenate(replicate_counts).astype(float)
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #35582328
 def _verdict_patterns(panel, annotators, annotator_subsets, k, cluster) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Verdicts of all candidates with the consensus last, as codes of all items (M + 1, N) and of the distinct
@@ -433,7 +409,6 @@ def _verdict_patterns(panel, annotators, annotator_subsets, k, cluster) -> tuple
     pattern_counts = np.zeros((int(cluster.max()) + 1, distinct_patterns.shape[1]))
     np.add.at(pattern_counts, (cluster, pattern_of_item.ravel()), 1.0)
     return codes, distinct_patterns, pattern_counts
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #1d339388
 def best_ensemble(
@@ -524,7 +499,6 @@ def best_ensemble(
         )
     return ensemble_by_metric
 
-
 # %% ../../nbs/stats/04_consensus.ipynb #b7d20c51
 def _limits_of_the_best(
     estimate_without_search: Estimate,
@@ -563,7 +537,6 @@ def _limits_of_the_best(
         "undefined": search_corrected_estimate.undefined,
     }
     return Estimate.from_limits(value, *limits, **counts, level=estimate_without_search.level, kind="search")
-
 
 # %% ../../nbs/stats/04_consensus.ipynb #e1dd7d70
 def _search_result(metric, s, replicate_scores, corrected_maxima, annotator_subsets, counts_and_level) -> Ensemble:
