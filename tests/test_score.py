@@ -13,6 +13,8 @@ from mhbench.ask.request import Answer, Model, Request
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item, Response
 from mhbench.records.task import NOTHING, task_of
+from mhbench.stats.estimate import Estimate
+from mhbench.steps import accuracy
 from mhbench.steps.accuracy import chance_level, matching_table, probability_scores, with_run
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.generate import generate, response
@@ -403,6 +405,56 @@ def test_a_line_of_chance_is_that_of_every_question():
     assert chance_level([one, one, essay]) == {"chance 1/3": 1 / 3} and chance_level([two]) == {"chance 1/6": 1 / 6}
     for mixed in ([one, two], [one, labels], [labels], [essay], []):
         assert not chance_level(mixed)
+
+
+@pytest.mark.parametrize(("limits", "n_rows"), [((0, 0.2), 0), ((-0.2, 0), 0), ((0.1, 0.2), 1), ((-0.2, -0.1), 1)])
+def test_an_interval_that_ends_at_zero_shows_no_difference_by_case_size(limits, n_rows, monkeypatch):
+    "The limits of the difference are set by hand; cases have one question, or two."
+    difference = Estimate.from_limits(np.mean(limits), *limits, n=6)
+    monkeypatch.setattr(accuracy, "group_difference", lambda *_, **__: difference)
+    scores = pd.DataFrame({"cluster": [0, 1, 2, 2, 3, 3, 4], "correct": 1.0, "model": "m", "mode": "zero_shot"})
+    assert len(accuracy.by_case_size(scores.assign(answered_by="plain", n_votes=1))) == n_rows
+
+
+@pytest.mark.parametrize("correct", [[1, 0], [1, 1, 1], [1]])
+def test_a_case_that_moves_an_accuracy_by_just_its_standard_error_is_not_influential(correct):
+    "Of two cases one moves the mean by half, which is its standard error; where all are right nothing moves."
+    scores = pd.DataFrame({"item_id": range(len(correct)), "correct": np.array(correct, float), "model": "m"})
+    scores = scores.assign(cluster=scores["item_id"], mode="zero_shot", answered_by="plain", n_votes=1)
+    assert accuracy.influential_cases(scores).empty
+
+
+def test_the_main_measure_is_the_exact_match_of_terms_alone():
+    "Essays, which a judge decides, count for neither."
+    term, essay = of_task("cloze", ["lithium"]), of_task("open", ["Because."])
+    measures = [accuracy.main_measure(items) for items in ([term], [term, essay], [term, choice()], [essay], [])]
+    assert measures == ["exact match", "exact match", "accuracy", "accuracy", "accuracy"]
+
+
+def test_a_limit_at_a_mark_is_neither_above_nor_below_it():
+    "Marks at the limits themselves, and just outside them."
+    items = [choice(k) for k in range(12)]
+    scores = score_responses(items, [said("B" if k < 7 else "A", f"q{k}") for k in range(12)])
+    (limits,) = accuracy.simultaneous_accuracy(scores, {})[["ci_low", "ci_high"]].to_numpy().tolist()
+    marks = {
+        "at the low one": limits[0],
+        "at the high one": limits[1],
+        "under": limits[0] - 1e-9,
+        "over": limits[1] + 1e-9,
+    }
+    assert accuracy.simultaneous_accuracy(scores, marks)[[*marks]].to_numpy().tolist() == [
+        ["open", "open", "above", "below"]
+    ]
+
+
+def test_an_accuracy_is_below_chance_where_its_whole_interval_is_below_it():
+    "Of three models one ends at chance, one below it; of a task without a chance nothing can be below it."
+    items = [choice(), of_task("cloze", ["lithium"]).model_copy(update={"item_id": "q1"})]
+    run = {"mode": "zero_shot", "answered_by": "plain", "n_votes": 1}
+    scores = pd.DataFrame({"item_id": ["q0", "q0", "q1"], "model": list("abc"), "correct": 0.0} | run).assign(set=None)
+    rates = pd.DataFrame({"model": list("abc"), "ci_high": [1 / 3, 0.33, 0.0]} | run).assign(by="all", group="all")
+    rows_below = accuracy.below_chance(rates, scores, items)
+    assert (rows_below["model"].tolist(), rows_below.attrs["looked_at"]) == (["b"], 2)
 
 
 def test_soft_labels_are_made_to_sum_to_one():

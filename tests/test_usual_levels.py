@@ -112,6 +112,7 @@ AS_STAGES = [  # the parameters of a stage, one of them, functions that have it,
     (KeysParameters, "near", [passages.passage_requests], "threshold"),
     (KeysParameters, "n_passages", [passages.nearest_passages], "k"),
     (StandingsParameters, "cut", [standings.medical_table]),
+    (parameters.Reported, "n_boot", [judge.position_bias_table, competency.paper_interval], "n"),
 ]
 
 
@@ -119,6 +120,14 @@ AS_STAGES = [  # the parameters of a stage, one of them, functions that have it,
 def test_a_function_takes_what_its_stage_takes_where_nobody_says_it(stage, name, functions, called):
     for function in functions:
         assert inspect.signature(function).parameters[called].default == stage.model_fields[name].default, function
+
+
+def test_functions_that_do_the_same_by_themselves_do_it_alike():
+    "Judges of conversations have as much room either way, encoders one scale, and an error sample is the paper's."
+    default = lambda function, name: inspect.signature(function).parameters[name].default
+    assert default(graded.grade, "max_tokens") == default(graded.grade_walks, "max_tokens") == 256
+    assert default(answers.nearest_option, "scale") == answers.Asked._field_defaults["scale"] == 20.0
+    assert default(duels.error_sample, "n") == 100
 
 
 def test_a_round_draws_the_share_of_matches_that_a_draw_has_by_itself():

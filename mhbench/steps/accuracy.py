@@ -90,7 +90,7 @@ def influential_cases(
         mean_without_each_case = (g["correct"].sum() - right_and_n_by_case["right"]) / (
             len(g) - right_and_n_by_case["n"]
         )
-        if len(right_and_n_by_case) > 1 and (mean_without_each_case - m.mean).abs().max() > m.se * (1 + 1e-9):
+        if (mean_without_each_case - m.mean).abs().max() > m.se * (1 + 1e-9):
             most_influential_case = (mean_without_each_case - m.mean).abs().idxmax()
             accuracy_fields = {
                 "n": m.n,

@@ -82,7 +82,7 @@ def label_measures(
     measure_columns = [
         divide(n_exact, n),  # equation 11
         divide((f * support).sum(1), support.sum(1)),  # equation 13
-        divide((f * (support > 0)).sum(1), (support > 0).sum(1)),
+        divide(f.sum(1), (support > 0).sum(1)),  # a label in no key has an F1 of 0
         divide(2 * n_hits.sum(1), (n_answered + support).sum(1)),
         divide(w @ unknown.astype(float), w @ n_answered_names),
         divide(w @ is_called_normal, n) if normal is not None else np.full(len(w), np.nan),
