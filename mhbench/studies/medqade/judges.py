@@ -160,7 +160,7 @@ def self_preference_table(
     bootstrap_settings: dict[str, Any] = {"n": n_boot, "seed": seed, "tests": n_tests}
     rows = []
     for (a, judge), (s, student) in product(enumerate(verdicts.judges), enumerate(students)):
-        if student != judge and not lineages.get(student):
+        if not lineages.get(student):
             continue  # a relative, or none: not known
         peer_indices = [
             k for k, p in enumerate(verdicts.judges) if family_by_name[p] != family_by_name[judge] and lineages.get(p)
