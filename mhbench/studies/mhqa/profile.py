@@ -234,7 +234,7 @@ def flip_table(scores: pd.DataFrame, first: str = "zero_shot", second: str = "fe
         g = g.set_index("item_id").astype({"correct": float})
         first_correct, second_correct = (g.loc[g["mode"] == mode, "correct"] for mode in (first, second))
         first_correct, second_correct = first_correct.align(second_correct, join="inner")
-        case_by_item = g.loc[g["mode"] == first, "cluster"]
+        case_by_item = g.groupby(level="item_id")["cluster"].first()
         if not len(first_correct):
             continue
         p = sign_flip_test(second_correct - first_correct, case_by_item[first_correct.index], seed=0)
