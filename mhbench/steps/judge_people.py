@@ -163,7 +163,7 @@ def _people_and_judge_values(answers: pd.DataFrame, kind: str) -> tuple[np.ndarr
     people_verdicts = answers["people"].to_numpy(float)
     judge_verdicts = answers["points"].to_numpy(float)
     if kind == "label":
-        people_verdicts = np.where(np.isnan(people_verdicts) | (people_verdicts == 50), np.nan, people_verdicts > 50)
+        people_verdicts = np.select([people_verdicts > 50, people_verdicts < 50], [1.0, 0.0], np.nan)
         judge_verdicts = judge_verdicts / 100
     return people_verdicts, np.where(np.isnan(judge_verdicts), np.nanmean(judge_verdicts), judge_verdicts)
 
