@@ -525,3 +525,195 @@ def test_simulated_raters_are_no_examinees(tmp_path):
     origins = pd.DataFrame({"model": ["simulated raters", "sim-a", "m"], "origin": ["simulated", "simulated", "asked"]})
     text = findings._describe_simulated(tmp_path, [], {}, origins, pd.DataFrame(columns=["covered"]))
     assert "1 simulated examinee" in text, text
+
+
+def test_declared_truths_of_all_stages_stand_in_one_table(left):
+    results, put = left
+    assert findings.truths(results, [("score", "s")]).empty
+    put("score/s/truth.parquet", pd.DataFrame({"model": ["a"], "truth": [0.5]}, index=[7]))
+    put("judge/t/truth.parquet", pd.DataFrame({"model": ["b", "c"], "truth": [0.1, 0.2], "covered": "yes"}))
+    put("judge/u/truth.parquet", pd.DataFrame({"model": ["d"], "truth": [0.1]}))
+    found = findings.truths(results, [("score", "s"), ("score", "t"), ("judge", "t")])
+    assert found.columns.tolist() == ["study", "stage", "model", "truth", "covered"] and found.index.tolist() == [
+        0,
+        1,
+        2,
+    ]
+    assert found[["study", "stage", "model"]].to_numpy().tolist() == [
+        ["s", "score", "a"],
+        ["t", "judge", "b"],
+        ["t", "judge", "c"],
+    ]
+
+
+def test_a_single_question_without_a_soft_label_is_told(left):
+    results, put = left
+    top = {"q1": 0.5, "q2": 0.989, "q3": 0.99}
+    rows = [(q, p) for q, x in top.items() for p in (1 - x, x)]
+    put("preferences/s/labels.parquet", pd.DataFrame(rows, columns=["question", "probability"]))
+    told = "; 1 of 3 questions have 0.99 or more, which is no soft label"
+    assert findings._describe_labels(results, "s").endswith(f", from 0.50 to 0.99{told}")
+    put("preferences/s/labels.parquet", pd.DataFrame(rows[:4], columns=["question", "probability"]))
+    assert findings._describe_labels(results, "s").endswith("from 0.50 to 0.99")
+
+
+def test_declared_rows_of_one_model_stand_with_the_highest_first(left):
+    results, put = left
+    rows = pd.DataFrame({"measure": "x", "model": ["a", "b", "a"], "estimate": [0.1, 0.2, 0.3], "ci_low": 0.0})
+    put("judge/s/headline.parquet", rows)
+    put("judge/s/contents.json", {"first": {"measure": "x", "said": "Said."}, "lines": {}})
+    front = findings._declared_front(results, "judge", "s", {"b": 0, "a": 1})
+    assert front.rows["estimate"].tolist() == [0.2, 0.3, 0.1] and front.rows.index.tolist() == [0, 1, 2]
+    assert front.rows["truth"].isna().all()
+    (results / "judge/s/headline.parquet").unlink()
+    absent = findings._declared_front(results, "judge", "s", {})
+    assert (absent.measure, absent.said) == ("", "The main numbers of the stage judge are not here.")
+
+
+def best(*rows, pairs=(), **more) -> str:
+    pairs = pd.DataFrame(list(pairs), columns=["first", "second", "estimate", "p_adjusted"])
+    return findings.best_in_words(standing_rows(*rows), {"chance": 0.25}, pairs=pairs, **more)
+
+
+def test_the_best_model_is_named_with_those_that_are_not_shown_to_be_worse():
+    wide = lambda model, x, origin="asked": (model, "cot", x, x - 0.2, x + 0.2, 50, origin)
+    row = lambda x: {"estimate": x, "ci_low": x - 0.2, "ci_high": x + 0.2, "level": 0.95}
+    words = lambda xs, k, hidden=0: tables.estimate_in_words(
+        tables.for_all(pd.DataFrame([row(x) for x in xs]), hidden).iloc[k], {"chance": 0.25}
+    )
+    a, b, c = wide("a", 0.7), wide("b", 0.6), wide("c", 0.5)
+    beaten = [("a", "b", 0.1, 0.01), ("c", "a", -0.2, 0.01)]
+    interval = words([0.7, 0.6, 0.5], 0)
+    assert (
+        best(a, b, c, pairs=beaten) == f"a is the most accurate of 3 models, {interval} for all at once: above chance."
+    )
+    told = f"a has the highest accuracy of 3 models, {interval} for all at once: above chance"
+    assert best(a, b, c, pairs=beaten[:1]) == f"{told}; not shown to be better than c."
+    assert best(a, b, c) == f"{told}; not shown to be better than b and c."
+    assert best(c, a, b).startswith(told), "in whatever order"
+    many = best(a, *(wide(f"m{k}", 0.1) for k in range(4)))
+    assert many.endswith("; not shown to be better than 4 others.")
+    exact = best(a, b, c, pairs=beaten, measure="exact match")
+    assert exact == f"a has the highest exact match of 3 models, {interval} for all at once: above chance."
+    tied = best(a, wide("z", 0.7), b, pairs=beaten)
+    assert tied.startswith("a and z have the highest accuracy of 3 models, ") and "not shown to be better" not in tied
+    assert best(a, b, wide("s", 0.9, "simulated"), pairs=beaten).startswith("a is the most accurate of 2 models, ")
+    one_more = best(a, b, pairs=beaten, unranked=1)
+    assert one_more.startswith(f"a has the highest accuracy of 2 models, {words([0.7, 0.6], 0, 1)} for all at once: ")
+    assert one_more.endswith(". 1 more has no interval.") and best(a, b, unranked=2).endswith(
+        ". 2 more have no interval."
+    )
+
+
+def test_one_model_is_told_with_the_questions_that_it_answered():
+    a = ("a", "few_shot", 0.7, 0.5, 0.9, 50, "asked")
+    assert best(a) == "Accuracy of a on 50 questions: 0.70 [0.50, 0.90], above chance."
+    row = pd.DataFrame({"estimate": [0.7], "ci_low": 0.5, "ci_high": 0.9, "level": 0.95})
+    interval = tables.estimate_in_words(tables.for_all(row, 1).iloc[0], {"chance": 0.25})
+    other = standing_rows(("b", "cot", 0.6, 0.4, 0.8, 50, "asked"))
+    told = f"Accuracy of a on 50 questions (few shot): {interval} for all 2 models at once, above chance."
+    assert best(a, elsewhere=other) == f"{told} 1 more answered in other modes only."
+    simulated = ("s", "cot", 0.7, 0.5, 0.9, 50, "simulated")
+    assert best(simulated) == "No model that was asked has an interval in this mode."
+    assert (
+        best(simulated, unranked=1) == "No model that was asked has an interval in this mode. 1 more has no interval."
+    )
+
+
+def test_a_scored_study_is_drawn_by_its_main_mode_with_its_truths_and_pairs(left):
+    results, put = left
+    few = findings.FEW
+    rows = standing_rows(
+        ("a", "cot of 3", 0.7, 0.5, 0.9, 50, "asked"),
+        ("b", "cot of 3", 0.6, 0.4, 0.8, 50, "asked"),
+        ("sim", "cot of 3", 0.9, 0.7, 1.0, 50, "simulated"),
+        ("c", "direct", 0.5, 0.3, 0.7, 50, "asked"),
+        ("d", "direct", 0.5, 0.3, 0.7, few - 1, "asked"),
+    )
+    put("score/s/contents.json", {"lines": {"chance": 0.25}})
+    truth = pd.DataFrame({"model": ["sim", "sim"], "quantity": ["accuracy", "other"], "truth": [0.8, 0.1]})
+    put("score/s/truth.parquet", truth)
+    put("score/s/scores.parquet", pd.DataFrame({"model": ["a", "lost"], "origin": "asked", "item_id": ["q", "q"]}))
+    pairs = [("a", "b", 0.1, 0.01, "cot", "plain"), ("a", "b", 0.1, 0.9, "direct", "plain")]
+    columns = ["first", "second", "estimate", "p_adjusted", "mode", "answered_by"]
+    put("score/s/pairs.parquet", pd.DataFrame(pairs, columns=columns))
+    drawn = findings._rows_of_main_mode(rows)
+    front = findings._scored_front(results, "s", rows, drawn, {"b": 0, "a": 1, "sim": 2})
+    assert (front.study, front.measure, front.lines) == ("s", "accuracy, cot of 3", {"chance": 0.25})
+    assert (
+        front.left_out == ("d",) and front.rows["model"].tolist() == ["b", "a"] and front.rows.index.tolist() == [0, 1]
+    )
+    assert front.n_at_once == 5, "two that are drawn, one of another mode, and two without an interval"
+    expected = tables.for_all(drawn[drawn["origin"] == "asked"], 3)
+    assert front.rows["ci_low"].tolist() == expected["ci_low"].tolist()[::-1] and front.rows["truth"].isna().all()
+    assert (
+        front.said.startswith("a has the highest accuracy of 2 models (cot of 3), ") and "not shown" not in front.said
+    )
+    assert front.said.endswith(" 1 more answered in other modes only. 2 more have no interval.")
+    put("score/s/headline.parquet", pd.DataFrame({"measure": ["exact match"]}))
+    named = findings._scored_front(results, "s", rows, drawn, {})
+    assert named.measure == "exact match, cot of 3" and "has the highest exact match" in named.said
+    simulated = drawn[drawn["origin"] == "simulated"]
+    alone = findings._scored_front(results, "s", simulated, simulated, {"sim": 0})
+    assert alone.rows["truth"].tolist() == [0.8] and alone.rows["ci_low"].tolist() == [0.7] and alone.n_at_once == 1
+    nothing = findings._scored_front(results, "s", rows[4:], drawn[:0], {})
+    assert nothing.measure == "exact match" and nothing.left_out == ("d",) and len(nothing.rows) == 0
+
+
+def test_raters_are_flagged_by_how_they_rate_and_by_how_they_worked(left):
+    results, put = left
+    assert findings._describe_flags(results, "s", ["agreement", "panel"]) == []
+    put("agreement/s/flags.parquet", pd.DataFrame({"rater": ["a", "b", "c"], "flag": ["odd", "", ""]}))
+    put("panel/s/flags.parquet", pd.DataFrame({"rater": ["a", "d"], "flag": ["", "late"]}))
+    put("prepare/s/review.parquet", pd.DataFrame({"rater": ["b"], "reasons": ["fast"]}))
+    told = findings._describe_flags(results, "s", ["agreement"])
+    assert told == ["Flagged, and not removed: 2 of 3 raters (a: odd; b: fast)"]
+    both = findings._describe_flags(results, "s", ["agreement", "panel", "prepare"])
+    assert both == ["Flagged, and not removed: 3 of 3 raters (a: odd; d: late; b: fast)"]
+    assert findings._describe_flags(results, "s", []) == ["Flagged, and not removed: 1 rater (b: fast)"]
+
+
+def test_what_needs_caution_is_few_cases_differences_and_who_is_not_drawn():
+    rows = pd.DataFrame({"n": [50, 50, 29, np.nan, 5], "n_clusters": [30, 29, np.nan, np.nan, 5]})
+    rows = rows.assign(origin=["asked", "asked", "recorded", "asked", "simulated"])
+    none = pd.Series(dtype=float)
+    end = "Nothing here is clinical advice."
+    words = findings._describe_doubts
+    few = "2 of 4 numbers drawn rest on fewer than 30 independent cases, 1 on an unknown number."
+    assert words(rows, [], none) == f"{few} {end}" and words(rows[:1], [], none) == end
+    between = "Between models, 1 of 2 comparisons show a difference (adjusted p < 0.05)"
+    still = "; where none is shown, models may still differ."
+    assert words(rows[:1], [], pd.Series([0.01, 0.5])) == f"{between}{still} {end}"
+    unknown = words(rows[:1], ["a", "b"], pd.Series([0.01, 0.5]), ["s", "t"])
+    assert unknown == f"{between}, unknown of s, t{still} Not drawn, without an interval or 10 answers: a, b. {end}"
+
+
+def test_what_every_reader_should_know_is_gathered_from_all_studies(left):
+    results, put = left
+    put("metrics/prepare/s.json", {"n_items": 10, "n_ratings": 9, "n_simulated": 2, "n_by_models": 3, "n_set_aside": 0})
+    put("metrics/ratings/r.json", {"n_ratings": 5, "n_simulated": 5})
+    scores = pd.DataFrame({"model": ["a", "b"], "origin": ["asked", "simulated"], "item_id": ["q1", "q1"]})
+    put("score/s/scores.parquet", scores)
+    pairs = pd.DataFrame({"p_adjusted": [0.01, 0.5, 0.01], "origin": ["asked", "asked", "simulated"]})
+    put("score/s/pairs.parquet", pairs)
+    for table in ("accuracy", "counts"):
+        put(f"score/s/{table}.parquet", pd.DataFrame({"by": [], "n": []}))
+    rows = pd.DataFrame({"model": ["a", "b"], "n": [9, 5], "n_clusters": [9, 5], "origin": ["asked", "simulated"]})
+    shown = [
+        findings.Front("s", "", "", rows[:1], left_out=("x", "y")),
+        findings.Front("r", "", "", rows[1:], left_out=("x",)),
+    ]
+    parts = [("prepare", "s"), ("score", "s"), ("ratings", "r")]
+    truth = pd.DataFrame({"covered": ["yes", "no"]})
+    told = findings.before_reading(results, ["s"], {"s": (10, 10)}, shown, truth, parts)
+    assert told["What was asked?"] == "10 questions from 1 study, put to a, with 4 ratings by people."
+    covered = tables.covered_in_words(truth["covered"])
+    assert told["What is simulated?"] == (
+        "All questions (no number has a clinical meaning); 1 simulated examinee; 2 of 9 ratings of s; "
+        f"the ratings of r. Of simulated quantities, {covered}."
+    )
+    assert told["What needs caution?"] == (
+        "1 of 1 numbers drawn rest on fewer than 30 independent cases. Between models, 1 of 2 comparisons show a "
+        "difference (adjusted p < 0.05); where none is shown, models may still differ. Not drawn, without an interval "
+        "or 10 answers: x, y. Nothing here is clinical advice."
+    )
