@@ -470,7 +470,8 @@ def _study_plot(f: Front, studies: int, section_anchor: str) -> dict[str, Any]:
         }
         plot_row |= {"ends": tables.ends_in_words(r["ci_low"], r["ci_high"], f.lines)}
         plot_row |= {"truth": _percent_of_width(r["truth"], scale) if pd.notna(r["truth"]) else None}
-        plot_rows.append(plot_row | {"paper": str(r.get("printed") or "").split(" (")[0]})
+        printed = r.get("printed")  # missing in a study without a ledger, beside one that has one
+        plot_rows.append(plot_row | {"paper": str(printed).split(" (")[0] if pd.notna(printed) else ""})
     return {
         "study": f.study,
         "measure": f.measure,
