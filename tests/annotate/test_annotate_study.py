@@ -1,5 +1,8 @@
 """What a rating study asks, which answers it reads, who gets which question, and what is in conflict."""
 
+import hashlib
+import hmac
+import json
 import sqlite3
 
 import pytest
@@ -20,17 +23,26 @@ from mhbench.annotate.export import all_answers, all_events, left_out, ratings
 from mhbench.annotate.server import RateLimit
 from mhbench.annotate.store import Change, Register, Visit, open_store
 from mhbench.annotate.study import (
+    QUESTION_KINDS,
+    Assigned,
     Field,
+    Kind,
+    QuestionPage,
     RatedAnswer,
     Rule,
     build_study,
+    code,
+    draw,
     fields,
     fits,
+    is_mark,
     main_error,
     missing,
     passed,
     present,
+    question_fingerprint,
     read,
+    verdicts,
 )
 from mhbench.records.schema import Response
 
@@ -375,3 +387,229 @@ def test_a_visitor_has_so_many_requests_at_once_and_then_a_rate():
     for k in range(10_001):
         limit.allow(f"v{k}", 100.0)
     assert len(limit.left) < 10_001 and not limit.left.get("a"), "the memory is bounded"
+
+
+def drawn(*words) -> int:
+    "The SHA-256 of words as JSON, as a number."
+    text = json.dumps(words, ensure_ascii=False, separators=(",", ":"))
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16)
+
+
+def test_a_draw_and_a_code_depend_on_their_words_alone():
+    assert draw(1, "é", "x") == drawn(1, "é", "x")
+    digest = hmac.new(b"key", '["é",1]'.encode(), hashlib.sha256).hexdigest()
+    assert code("key", "é", 1) == f"c{digest[:11]}"
+
+
+def test_kinds_of_question_are_what_they_are():
+    "Whether answers are judged, numbers are given, targets are shuffled, two texts stand side by side; the rest."
+    none: tuple[str, ...] = ()
+    assert {k: tuple(kind) for k, kind in QUESTION_KINDS.items()} == {
+        "sliders": (False, True, True, False, "", "options", ("preferences", "agreement")),
+        "labels": (True, False, True, False, "", "labels", ("panel",)),
+        "agree": (False, False, True, False, "", "key", none),
+        "errors": (True, False, True, False, "errors", "", none),
+        "duel": (True, False, False, True, "axes", "", none),
+        "score": (True, True, True, False, "", "scores", none),
+        "yes_no": (False, False, False, False, "asks", "", none),
+        "conversation": (False, False, False, False, "asks", "", none),
+    }
+    assert Kind._fields == ("judged", "numbers", "shuffled", "two_sides", "needs", "rated", "stages")
+
+
+def worded(n: int = 1) -> list:
+    "Items in two wordings, with the turns of a conversation."
+    more = {"variant": {"text_f": "She <AGE>?", "text_m": "He <AGE>?"}, "stems": ["Hello.", "Good day."]}
+    return [i.model_copy(update=more) for i in items(n)]
+
+
+ASKS = {"z": "Safe?", "a": "Kind?"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "shuffled", "numbers", "sides"),
+    [
+        ({"kind": "sliders"}, True, True, False),
+        ({"kind": "agree"}, True, False, False),
+        ({"kind": "labels"}, True, False, False),
+        ({"kind": "score"}, True, True, False),
+        ({"kind": "yes_no", "asks": ASKS}, False, False, False),
+        ({"kind": "conversation", "asks": ASKS}, False, False, False),
+        ({"kind": "duel", "axes": ASKS}, False, False, True),
+    ],
+)
+@pytest.mark.parametrize("occasion", [0, 1])
+def test_what_a_rater_sees_is_drawn_for_rater_question_and_occasion(entry, shuffled, numbers, sides, occasion):
+    answers = said(("q1", "b", "B!"), ("q1", "a", "A!"))
+    study = build_study("example", entry | {"seed": 5}, worded(), answers)
+    question = study.questions[0]
+    seed = (5, "example", "r1", question.question_id, occasion)
+    targets = list(question.targets)
+    shown = present(study, question, "r1", occasion)
+    wordings = sorted(question.texts)
+    assert shown.wording == wordings[drawn(*seed, "wording") % len(wordings)]
+    assert shown.order == (sorted(targets, key=lambda t: drawn(*seed, "order", t)) if shuffled else targets)
+    assert shown.starts == ({t: drawn(*seed, "start", t) % 101 for t in targets} if numbers else {})
+    assert shown.sides == (sorted(question.sides, key=lambda s: drawn(*seed, "side", s)) if sides else [])
+    assert json.loads(shown.text()) == shown._asdict()
+
+
+def test_a_question_has_its_wordings_with_words_put_in_place():
+    entry = {"kind": "sliders", "replace": {"<AGE>": "of 40", "She": "Ann"}}
+    [question] = build_study("example", entry, worded()).questions
+    assert question.texts == {"f": "Ann of 40?", "m": "He of 40?"}
+    [talk] = build_study("example", {"kind": "conversation", "asks": ASKS}, worded()).questions
+    assert talk.texts == {"": worded()[0].question} and talk.sides == {"1": "Hello.", "2": "Good day."}
+    assert (talk.item_id, talk.case, talk.asked) == ("q1", worded()[0].cluster, question_fingerprint(worded()[0]))
+
+
+@pytest.mark.parametrize(
+    "change", [{"question": "?"}, {"options": ["a", "b"]}, {"context": {}}, {"variant": {"x": "y"}}, {"stems": ["s"]}]
+)
+def test_a_fingerprint_is_of_what_a_rater_reads(change):
+    [item] = items(1)
+    assert question_fingerprint(item.model_copy(update=change)) != question_fingerprint(item)
+    same = {"key": ["A"], "source": "other", "canary": None, "item_id": "z"}
+    assert question_fingerprint(item.model_copy(update=same)) == question_fingerprint(item)
+    assert len(question_fingerprint(item)) == 12
+
+
+def test_a_study_is_another_one_where_a_question_or_its_display_is():
+    entry = {"kind": "sliders", "title": "T", "consent": ["c"], "thanks": ["t"], "assignment": {"repeats": 1}}
+    study = build_study("example", entry, items(2))
+    same = {"title": "U", "consent": [], "thanks": ["other"], "assignment": {"rule": "pairs"}}
+    assert build_study("example", entry | same, items(2)).hash == study.hash and len(study.hash) == 64
+    regrouped = [i.model_copy(update={"group_id": "g"}) for i in items(2)]
+    assert build_study("example", entry, regrouped).hash == study.hash, "of what case an item is"
+    others = [build_study("other", entry, items(2)), build_study("example", entry, items(3))]
+    others += [
+        build_study("example", entry | more, items(2))
+        for more in ({"seed": 1}, {"language": "de"}, {"anchors": {"0": "x"}})
+    ]
+    others.append(build_study("example", entry, [i.model_copy(update={"study": "x"}) for i in items(2)]))
+    assert len({study.hash, *(s.hash for s in others)}) == 7
+
+
+def test_so_many_items_are_drawn_by_a_hash_and_stand_in_the_corpus_order():
+    study = build_study("example", {"kind": "sliders", "n_items": 3, "seed": 4}, items(8))
+    hashed = {i: hashlib.sha256(f'[4,"example","{i}"]'.encode()).hexdigest() for i in (f"q{k}" for k in range(1, 9))}
+    chosen = sorted(hashed, key=hashed.get)[:3]
+    assert study.rated_ids == sorted(chosen)
+    plain = [items(4)[0].model_copy(update={"options": [], "task": "open"}), *items(4)[1:]]
+    plain[1] = plain[1].model_copy(update={"key": ["A", "B"]})
+    assert build_study("example", {"kind": "sliders"}, plain).rated_ids == ["q2", "q3", "q4"]
+    assert build_study("example", {"kind": "agree"}, plain).rated_ids == ["q3", "q4"], "with one key alone"
+    asked = build_study("example", {"kind": "yes_no", "asks": ASKS}, plain)
+    assert asked.rated_ids == ["q1", "q2", "q3", "q4"]
+
+
+def test_practice_comes_first_and_checks_last_with_the_targets_of_the_study():
+    extra = lambda name, **more: {"question_id": name, "question": f"{name}?"} | more
+    own = {
+        "practice": [extra("try", feedback="Well.")],
+        "checks": [extra("check", expected={"a": "yes"}, targets={"a": "A?"})],
+    }
+    study = build_study("example", {"kind": "yes_no", "asks": ASKS} | own, items(1))
+    assert [(q.question_id, q.role, q.item_id) for q in study.questions] == [
+        ("try", "practice", "try"),
+        ("q1", "item", "q1"),
+        ("check", "check", "check"),
+    ]
+    first, _, last = study.questions
+    assert first.targets == ASKS and first.texts == {"": "try?"} and first.feedback == "Well."
+    assert last.targets == {"a": "A?"} and study.rated_ids == ["q1"]
+    sliders = {"kind": "sliders", "practice": [extra("try", targets={"A": "x"})]}
+    assert build_study("example", sliders, items(1)).questions[0].targets == {"A": "x"}
+    duel = {"kind": "duel", "axes": ASKS, "practice": [extra("try")]}
+    assert build_study("example", duel, items(1), said(("q1", "a", "A"), ("q1", "b", "B"))).questions[0].targets == ASKS
+
+
+@pytest.mark.parametrize(
+    ("entry", "of", "told"),
+    [
+        ({"kind": "yes_no"}, items(1), "asks must not be empty for kind yes_no"),
+        ({"kind": "sliders"}, [], "items must not be empty; got none"),
+        (
+            {"kind": "sliders", "item_ids": ["q1", "a", "b", "c", "d"]},
+            items(1),
+            r"got \['a', 'b', 'c'\], not among them",
+        ),
+        ({"kind": "sliders"}, [*items(2), *items(2)], r"question_id must be unique; got \['q1', 'q2'\] more than once"),
+        ({"kind": "yes_no", "asks": {"skip": "x"}}, items(1), "must not have a name that the page uses; got 'skip'"),
+    ],
+)
+def test_an_entry_that_gives_no_study_is_refused(entry, of, told):
+    with pytest.raises(ValueError, match=told):
+        build_study("example", entry, of)
+
+
+FLAG = {"choices": ("yes",), "required": False}
+COMMENT = Field("comment", "text", required=False)
+
+
+def test_a_form_has_the_fields_of_its_kind():
+    of = lambda entry, *answers: build_study("example", entry, worded(), said(*answers))
+    form = lambda study: fields(study, study.questions[0])
+    choice = lambda target, *choices: Field(target, "choice", choices)
+    asked = [choice("z", "yes", "no"), choice("a", "yes", "no")]
+    assert form(of({"kind": "yes_no", "asks": ASKS})) == [*asked, COMMENT]
+    marks = [Field(name, "flag", **FLAG) for name in ("turn-1", "turn-2", "skip")]
+    talk = of({"kind": "conversation", "asks": ASKS, "labels": ["bad", "good"]})
+    assert form(talk) == [choice("z", "bad", "good"), choice("a", "bad", "good"), *marks, COMMENT]
+    a, b = ("q1", "a", "A!"), ("q1", "b", "B!")
+    labels = of({"kind": "labels", "difficulties": ["Easy", "Hard"]}, a)
+    assert form(labels) == [
+        choice("a", "Correct", "Incorrect", "Abstain"),
+        choice("difficulty", "Easy", "Hard"),
+        COMMENT,
+    ]
+    assert form(of({"kind": "labels", "difficulties": []}, a)) == [
+        choice("a", "Correct", "Incorrect", "Abstain"),
+        COMMENT,
+    ]
+    duel = of({"kind": "duel", "axes": ASKS}, b, a)
+    assert form(duel) == [choice("z", "a", "b", "tie"), choice("a", "a", "b", "tie"), COMMENT]
+    assert form(of({"kind": "score"}, a, b)) == [Field("a", "number"), Field("b", "number"), COMMENT]
+    assert form(of({"kind": "agree"})) == [choice("key", *"ABCDE"), COMMENT]
+    flags = [Field(name, "flag", **FLAG) for name in ("fact", "logic", "Abstain")]
+    main = Field("main", "choice", ("fact", "logic"), required=False)
+    spans = [Field(f"span-{name}", "span", required=False) for name in ("fact", "logic")]
+    assert form(of(ERRORS, a)) == [*flags, *spans, main, COMMENT]
+    assert form(of(ERRORS | {"spans": False}, a)) == [*flags, main, COMMENT]
+
+
+def test_marks_on_a_conversation_are_no_verdicts_and_a_skipped_page_is_complete():
+    talk = build_study("example", {"kind": "conversation", "asks": ASKS}, worded())
+    yes_no = build_study("example", {"kind": "yes_no", "asks": ASKS | {"turn-1": "?"}}, worded())
+    assert [is_mark(talk, t) for t in ("skip", "turn-2", "z", "return-2")] == [True, True, False, False]
+    assert not is_mark(yes_no, "turn-1") and not is_mark(yes_no, "skip")
+    [question] = talk.questions
+    answers = {"z": label("Correct"), "turn-1": label("yes"), "comment": label("c")}
+    assert missing(talk, question, answers) == ["a"] and missing(talk, question, {}) == ["z", "a"]
+    assert missing(talk, question, {"skip": label("yes")}) == [] and missing(talk, question, {"skip": label(None)}) == [
+        "z",
+        "a",
+    ]
+    assert verdicts(talk, answers) == {"z": label("Correct")} and verdicts(talk, answers | {"skip": label("yes")}) == {}
+    assert verdicts(yes_no, {"turn-1": label("yes"), "comment": label("c")}) == {"turn-1": label("yes")}
+
+
+def test_a_form_is_in_codes_that_tell_neither_target_nor_choice():
+    study = build_study("example", {"kind": "labels", "difficulties": []}, items(1), said(("q1", "a", "A!")))
+    page = QuestionPage(study, study.questions[0], "r1", 1, "key")
+    [verdict, comment] = fields(study, page.question)
+    assert page.assigned == Assigned("q1", 1) and page.shown == present(study, page.question, "r1", 1)
+    assert page.code("a", "Correct") == code("key", "r1", "q1", 1, "a", "Correct") and page.code("a") == code(
+        "key", "r1", "q1", 1, "a", ""
+    )
+    assert page.by_code() == {page.code("a"): verdict, page.code("comment"): comment}
+    sent = page.encoded(verdict, label("Correct"))
+    assert sent == page.code("a", "Correct") and page.decoded(verdict, sent) == "Correct"
+    assert (page.encoded(verdict, RatedAnswer()), page.decoded(verdict, "")) == ("", "")
+    assert (page.encoded(comment, label("words")), page.decoded(comment, "words")) == ("words", "words")
+    assert page.encoded(Field("a", "number"), RatedAnswer(70.0)) == "70"
+    with pytest.raises(ValueError, match="a must be one of its choices; got another .q1."):
+        page.decoded(verdict, "Correct")
+    assert page.heading == "page.question"
+    practice = page._replace(question=page.question.model_copy(update={"role": "practice"}))
+    assert practice.heading == "page.practice"
