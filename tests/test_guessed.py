@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mhbench.records.guessed import guess_description, guess_long
+from mhbench.records.guessed import Guess, _are_similar, _common_ends, guess_description, guess_long
 
 SEEN = "scale: the least and the largest value that are seen; say what could be chosen"
 ORDER = "scale: if the labels have an order, {steps: [from low to high], beside: [labels that are no step]}"
@@ -224,3 +224,60 @@ def test_a_file_without_ratings_is_refused_with_its_columns(tmp_path):
     with pytest.raises(ValueError, match=r"got value: Q\{item\}, and no column for item, target \(r\.csv\)"):
         guess(tmp_path, table("rater,Q1,Q2", "a b", "1 2", "2 1"))
         guess_long(tmp_path / "r.csv")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "are_similar"),
+    [
+        ("1 2 3", "3 4 5", True),
+        ("3 4 5", "1 2 3", True),
+        ("1 2", "3 4", False),
+        ("3 4", "1 2", False),
+        ("good bad", "good odd", True),  # half of the shorter list
+        ("good bad well", "good odd even", False),
+        ("good bad", "1 2", False),
+    ],
+)
+def test_columns_are_alike_whose_numbers_meet_or_half_of_whose_labels_are_the_same(first, second, are_similar):
+    "Of two lists of labels the one that has fewer counts."
+    assert _are_similar(first.split(), second.split()) == are_similar
+
+
+@pytest.mark.parametrize(
+    ("names", "ends"),
+    [
+        (["a_rate", "b_rate"], ("", "_rate")),
+        (["arate", "brate"], ("", "rate")),  # a word of four letters
+        (["aate", "bate"], ("", "")),
+        (["Q1", "Q2"], ("Q", "")),
+        (["QX1", "QX2"], ("QX", "")),
+        (["QXY1", "QXY2"], ("", "")),
+        (["m_clear", "m_kind"], ("m_", "")),
+    ],
+)
+def test_names_share_what_stands_before_or_after_a_separator(names, ends):
+    "One or two letters before a number, or a word of four letters, need none."
+    assert _common_ends(names) == ends
+
+
+def test_a_guess_is_written_in_its_order_and_its_letters_below_what_is_asked():
+    "Lines are broken after 110 characters; a list stands in as many as it needs."
+    description = {"release": "größe", "files": "a.csv", "scale": [f"step {k}" for k in range(14)]}
+    steps = [f"step {k}" for k in range(14)]
+    lines = Guess(description, ["scale: what?"]).text().splitlines()
+    head = [
+        "# guessed; correct it, then: mhbench ratings THIS_FILE",
+        "# scale: what?",
+        "release: größe",
+        "files: a.csv",
+    ]
+    assert lines[:4] == head and 105 < len(lines[4]) < 120
+    assert " ".join(x.strip() for x in lines[4:]) == f"scale: [{', '.join(steps)}]"
+
+
+def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+    "300 characters of their names."
+    names = [f"column{k:03}" for k in range(60)]
+    with pytest.raises(ValueError, match="a column must be there; got value=none") as e:
+        guess(tmp_path, ",".join(names) + "\n" + ",".join(["1"] * 60) + "\n", given={"value": "none"})
+    assert ", ".join(names)[:300] in str(e.value) and ", ".join(names)[:301] not in str(e.value)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from mhbench.records import questions
 from mhbench.records.questions import guess_columns, guess_layout, load_questions, plain_name
 from mhbench.records.table import Table, Unreadable
 
@@ -377,3 +378,54 @@ def test_a_sign_that_there_is_no_reference_is_none(text, read):
     items, aside = read("question|reference", f"?|{text}", "!|Na", "#|None")
     assert [i.key for i in items] == [["Na"], ["None"]]
     assert aside == [("reference", "a reference must be an answer, and no sign that there is none")]
+
+
+@pytest.mark.parametrize("n", [14, 26])
+def test_options_in_columns_and_labels_before_them_go_to_z(n, read):
+    "Fourteen lettered columns, or fourteen lettered lines in a cell; and twenty-six."
+    names = [f"option_{x}" for x in "abcdefghijklmnopqrstuvwxyz"[:n]]
+    assert guess_columns(["stem", *names])["options"] == names
+    labelled = [f"{x.upper()}. text {x}" for x in "abcdefghijklmnopqrstuvwxyz"[:n]]
+    [got], _ = read("stem|options|key", ["?", "\n".join(labelled), "A"])
+    assert got.options == [f"text {x}" for x in "abcdefghijklmnopqrstuvwxyz"[:n]]
+
+
+@pytest.mark.parametrize(("n", "is_list"), [(2_000, True), (4_000, False)])
+def test_a_list_of_python_is_read_up_to_twenty_thousand_characters(n, is_list):
+    "Of single quotes, which JSON does not know: some 14,000 characters, and 28,000."
+    text = str([f"'{k}" if not k else str(k % 10) * 3 for k in range(n)])
+    parts = questions._cell_parts(text, None)
+    assert (len(text) < 20_000) == is_list and len(parts) == (n if is_list else 1)
+
+
+def test_of_several_options_that_do_not_fit_the_first_is_named():
+    "Signs that there is none, and options that stand twice; a key that is two options' is the first's."
+    for options, value in ((["a", "n/a", "-"], "n/a"), (["a", "b", "B", "A"], "a")):
+        with pytest.raises(questions.Misfit) as e:
+            questions._options_of_row({"o": options}, "o", None)
+        assert e.value.value == value
+    assert questions._key_position("x", "text", ["y", "x", "X"]) == 1
+
+
+def test_the_form_of_ranked_keys_is_seen_from_their_entries():
+    "Letters with > between them name options of a ranking."
+    rows = ["?|x;y;z|B > A|ranking", "?|u;v;w|C>B>A|ranking"]
+    assert guess_layout(table("stem|options|key|task", *rows))["key"] == "letter"
+    rows = ["?|x;y;z|y > x|ranking", "?|u;v;w|w>v|ranking"]
+    assert guess_layout(table("stem|options|key|task", *rows))["key"] == "text"
+
+
+@pytest.mark.parametrize(("number", "is_group"), [("case-123456", True), ("case-1234567", False), ("abcdefg1", False)])
+def test_a_number_of_a_case_has_six_digits_at_most(number, is_group):
+    "And six letters before them; beside it stands another case."
+    found = guess_layout(table("stem|key|case|vignette|options", f"?|A|{number}|text of it|x;y", "!|B|7|text|x;y"))
+    assert (found["columns"].get("group") == "case") == is_group
+
+
+def test_every_cell_with_tags_is_counted():
+    "Three of four, in two rows; a picture is none that can be read, of which 80 characters are shown."
+    picture = '<img src="' + "x" * 100 + '"/>'
+    got = questions._remove_tags(table("a|b", ["<b>x</b>", "y"], ["<i>z</i>", picture]))
+    assert got.notes == ["3 cells hold HTML; its text is read"]
+    assert [list(row.values()) for _, row in got.rows][0] == ["x", "y"] and got.rows[1][1]["a"] == "z"
+    assert got.rows[1][1]["b"].value == picture[:80]

@@ -26,7 +26,7 @@ from mhbench.run.execute import run_stage
 from mhbench.steps.generate import generation_requests
 from mhbench.steps.score import is_correct, read_answer, response_outcomes, score_responses
 from mhbench.steps.variants import reorder
-from mhbench.tasks.multiple_choice import probabilities
+from mhbench.tasks.multiple_choice import parse_extended_matching, probabilities
 from mhbench.tasks.ranking import among_first, kendall_tau, parse_ranking
 
 OPTIONS = ["lithium", "sertraline", "clozapine", "a benzodiazepine"]
@@ -154,6 +154,15 @@ def ranking(key="ACDB", **more) -> Item:
         ('```json\n["A", "C", "D", "B"]\n```', "ACDB", "json"),
         ('{"ranking": [{"option": 1}]}', "", "none"),
         ("My first thought was B > A.\nFinal answer: A > C > D > B", "ACDB", "marked"),
+        ("1. sertraline\n2. lithium", "BA", "list"),  # a list of two
+        ("lithium: 2\nsertraline: 1", "BA", "list"),
+        ("lithium: 2\nsertraline: 3", "", "none"),  # which are no places
+        ("Ranking: A > B\nFinal ranking: B > A", "BA", "marked"),  # the last that is announced
+        ('{"x": ["B", "A"], "y": ["A", "B"]}', "BA", "json"),  # the first list of an object
+        ("From least to most appropriate:\nD\nC\nB", "", "conflict"),  # three lines, of one option each
+        ("From least to most appropriate:\nD > C > B", "BCD", "line"),
+        ("I looked at all.\nFrom least to most appropriate they differ.\nD > C > B", "", "conflict"),
+        ("D > C > B (ascending)", "BCD", "line"),
         ("A > C", "AC", "line"),  # a partial list
         ("A", "A", "line"),
         ("A > C > A > B", "", "conflict"),  # an option twice
@@ -210,6 +219,51 @@ def test_tau_is_that_of_scipy(key):
         said = list(rng.permutation(list("ABCDE"))[: rng.integers(1, 6)])
         places = [[s.index(a) if a in s else len(s) for a in "ABCDE"] for s in (list(key), said)]
         assert kendall_tau(item, said) == pytest.approx(kendalltau(*places).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "n_stems", "answers"),
+    [
+        ("B", 1, ["B"]),
+        ("AB", 2, ["A", "B"]),  # letters that are run together
+        ("A, B", 2, ["A", "B"]),
+        ("A B C", 2, ["", ""]),
+        ("1: A, 2: B", 2, ["A", "B"]),
+        ("Answers: 1-A 2-C", 2, ["A", "C"]),
+        ('{"answer": "B"}', 1, ["B"]),
+        ('{"answer": "B"}', 2, ["", ""]),  # of which of two
+        ('["A", "C"]', 2, ["A", "C"]),
+        ('["A", "C", "B"]', 2, ["", ""]),
+        ('{"1": "A", "2": "C"}', 2, ["A", "C"]),
+        ('{"stem": 1, "answer": "A"}\n{"stem": 2, "answer": "C"}', 2, ["A", "C"]),
+        ('[{"answer": "A"}, {"answer": "C"}]', 2, ["A", "C"]),  # in their order
+        ('[{"answer": "A"}, {"stem": 1, "answer": "C"}]', 2, ["C", ""]),
+        ("1. A\n2. B\n1. A", 2, ["A", "B"]),  # said again
+        ("1. A\n2. B\n1. C", 2, ["", "B"]),  # and otherwise
+    ],
+)
+def test_each_scenario_has_the_letter_that_a_text_gives_it(text, n_stems, answers):
+    "One letter each, or none."
+    assert [p.letter or "" for p in parse_extended_matching(text, n_stems, 3)] == answers
+
+
+def test_a_key_of_two_letters_is_read_from_the_text_and_guessed_as_two():
+    "Log-probabilities are of one letter; without a key one letter is guessed."
+    fields = {
+        "item_id": "r",
+        "study": "s",
+        "task": "multiple_choice",
+        "question": "?",
+        "options": OPTIONS,
+        "source": "x",
+    }
+    two, none = Item(**fields, key=["A", "C"]), Item(**fields)
+    answer = says(two, "A, C", letter_logprobs=dict(zip("ABCD", (-3.0, -0.1, -3.0, -3.0))))
+    assert read_answer(two, answer)[0] == ["A", "C"]
+    assert (task_of(two).chance(two), task_of(none).chance(none)) == (1 / 6, 1 / 4)
+    measures = task_named("ranking").measures
+    assert [measures[name].share for name in ("top-3 accuracy", "Kendall's tau-b")] == [True, False]
+    assert measures["top-3 accuracy"].chance(ranking()) == 3 / 4
 
 
 def test_guessing_reaches_what_the_task_says():

@@ -156,7 +156,7 @@ def _remove_labels(texts: list[str]) -> list[str]:
     "Options without a running letter or number before them."
     label_matches = [re.match(r"\(?([A-Za-z]|\d{1,2})[).:]\s+(?=\S)", t) for t in texts]
     labels = [m[1].upper() for m in label_matches if m]
-    if 1 < len(texts) <= 26 and labels in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
+    if len(texts) <= 26 and labels in (letters(len(texts)), [str(k) for k in range(1, len(texts) + 1)]):
         return [t[m.end() :] for t, m in zip(texts, label_matches) if m]
     return texts
 
