@@ -1,9 +1,13 @@
 """The parts of commands that need no run: what they count, choose, refuse and say, by tables."""
 
+import contextlib
+import hashlib
 import io
 import json
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -825,3 +829,227 @@ def test_the_pipeline_is_taken_from_where_all_of_it_is(tmp_path, monkeypatch):
         found = replicate.pipeline_files()
         assert list(found) == [*replicate._FILES, "nbs/stages/score.ipynb"]
         assert all(file == place / name for name, file in found.items())
+
+
+# Processes ------------------------------------------------------------------------------------------------------------
+
+CHILD = "import os, stat, sys; ok = os.environ['PYTHONHASHSEED'] == '0' and sys.argv[1:] == ['run', 'score'];"
+CHILD += (
+    "ok = ok and os.environ['OF_TEST'] == 'x' and stat.S_ISFIFO(os.fstat(0).st_mode); raise SystemExit(3 if ok else 4)"
+)
+
+
+def test_a_command_runs_in_a_process_of_its_own_with_a_pipe_to_its_caller(monkeypatch):
+    monkeypatch.setattr(process, "_copy_template", lambda *given: None)
+    monkeypatch.setenv("OF_TEST", "x")
+    monkeypatch.setattr(process, "_STAGE", CHILD)
+    before = signal.getsignal(signal.SIGINT)
+    assert process.run_in_child_process(["run", "score"]) == 3 and signal.getsignal(signal.SIGINT) is before
+    monkeypatch.setattr(process, "_STAGE", "import os, sys; os.kill(os.getpid(), int(sys.argv[1]))")
+    rule = "run: the stage must end by itself; got "
+    for number, told in (
+        (9, "SIGKILL from outside, often for want of memory .9.; .*: give it more memory"),
+        (15, "SIGTERM from outside .15.; .*: run it again"),
+    ):
+        with pytest.raises(RuntimeError, match=rule + told):
+            process.run_in_child_process([str(number)])
+
+
+@pytest.mark.parametrize(("status", "ignored"), [(0, False), (1, False), (130, True)])
+def test_an_interrupt_is_handed_to_the_child_and_ignored_where_the_child_has_ended_by_one(monkeypatch, status, ignored):
+    sent, given = [], []
+
+    class Child:
+        def send_signal(self, number):
+            sent.append(number)
+
+        def wait(self):
+            signal.raise_signal(signal.SIGINT)
+            return status
+
+    monkeypatch.setattr(process, "_copy_template", lambda *of: given.append(of) or Child())
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert process.run_in_child_process(["a", "b"]) == status and sent == [signal.SIGINT]
+        assert signal.getsignal(signal.SIGINT) is (signal.SIG_IGN if ignored else before)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    [(command, words, environment, _)] = given
+    assert command[0] == sys.executable and command[-1] == "-c" and words == ["a", "b"]
+    assert environment == {**os.environ, "PYTHONHASHSEED": "0"}
+
+
+def test_a_template_is_found_by_its_interpreter_and_its_environment():
+    address = process._socket_address(["py", "-c"], {"B": "1", "A": "2", "DVC_STAGE": "x"})
+    digest = hashlib.sha256(b'[["py", "-c"], {"A": "2", "B": "1"}]').hexdigest()
+    assert address == f"\0mhbench-{digest}"
+    for environment in ({}, {"DVC_STAGE": "x"}, {"MHBENCH_DVC": "1"}):
+        assert process._copy_template(["py"], [], environment, 0) is None
+
+
+def test_a_program_runs_a_stage_by_the_command_line(monkeypatch, tmp_path):
+    ran = []
+    ended = SimpleNamespace(returncode=0, stderr="mhbench run: it must be; got b\n")
+
+    def run(command, env, capture_output, text):
+        ran.append((command[1:], env["CI"], capture_output, text))
+        return ended
+
+    monkeypatch.setattr(process.subprocess, "run", run)
+    overrides = {"results": str(tmp_path)}
+    file = process.stage_by_command("score", "s", "m", overrides, "p.yaml")
+    assert file == tmp_path / "score" / "s" / "m" / "notebook.ipynb"
+    words = [
+        "-m",
+        "mhbench",
+        "run",
+        "score",
+        "--study=s",
+        "--model=m",
+        "--params=p.yaml",
+        f"--overrides={json.dumps(overrides)}",
+    ]
+    assert ran == [(words, "1", True, True)]
+    assert process.stage_by_command("report", None, None, {}) == graph.root() / "results/report/notebook.ipynb"
+    assert ran[1][0] == ["-m", "mhbench", "run", "report", "--params=params.yaml", "--overrides={}"]
+    ended.returncode = 1
+    with pytest.raises(RuntimeError, match="^it must be; got b$"):
+        process.stage_by_command("score", "s", None, {})
+
+
+class Screen(io.StringIO):
+    "A stream that says it is a terminal."
+
+    def isatty(self):
+        return True
+
+
+def wait_until(is_so, seconds: float = 5.0) -> None:
+    "Wait for something that another thread does."
+    until = time.monotonic() + seconds
+    while not is_so() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert is_so()
+
+
+def test_progress_moves_in_one_line_of_a_terminal_and_stands_in_lines_of_a_log(monkeypatch):
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("MHBENCH_LIVE", "of a caller")
+    monkeypatch.setattr(process.shutil, "get_terminal_size", lambda: SimpleNamespace(columns=20))
+    screen = Screen()
+    with process.Live("score s", screen) as live:
+        live.file.write_text(json.dumps({"line": "0123456789abcdef"}), encoding="utf-8")
+        wait_until(lambda: "0123456789" in screen.getvalue())
+    assert os.environ["MHBENCH_LIVE"] == "of a caller" and not live.file.exists()
+    told = screen.getvalue()
+    start = "\r\x1b[Kmhbench: "
+    assert told.startswith(f"{start}score s\n") and f"{start}0123456789{start[:1]}" in told, "as wide as the terminal"
+    assert told.endswith(f"{start}score s: done after 0 s\n")
+    log = io.StringIO()
+    with process.Live("score s", log, every_s=0.1) as live:
+        live.file.write_text(json.dumps({"line": "first"}), encoding="utf-8")
+        wait_until(lambda: "first" in log.getvalue())
+        live.file.write_text(json.dumps({"line": "second"}), encoding="utf-8")
+        wait_until(lambda: "second" in log.getvalue())
+    lines = log.getvalue().splitlines()
+    assert lines[:3] == ["mhbench: score s", "mhbench: score s: first", "mhbench: score s: second"] and len(lines) == 4
+    rare = io.StringIO()
+    with process.Live("score s", rare, every_s=60) as live:
+        live.file.write_text(json.dumps({"line": "first"}), encoding="utf-8")
+        time.sleep(0.5)
+    assert "first" not in rare.getvalue() and process.EVERY_S == 30.0
+
+
+# Models that are asked ------------------------------------------------------------------------------------------------
+
+
+def test_the_cache_is_named_by_the_environment_by_the_settings_or_lies_in_the_results(monkeypatch, tmp_path):
+    monkeypatch.setattr(asking, "root", lambda: tmp_path)
+    monkeypatch.setattr(asking, "clone_of", lambda top: top / "clone")
+    monkeypatch.delenv("MHBENCH_CACHE", raising=False)
+    assert asking.cache_file("a.sqlite", tmp_path / "r") == tmp_path / "clone" / "a.sqlite"
+    assert asking.cache_file("", tmp_path / "r") == tmp_path / "r" / "cache.sqlite"
+    assert asking.cache_file("/opt/a.sqlite", tmp_path) == Path("/opt/a.sqlite")
+    monkeypatch.setenv("MHBENCH_CACHE", "~/b.sqlite")
+    assert asking.cache_file("a.sqlite", tmp_path) == Path("~/b.sqlite").expanduser()
+
+
+def test_a_model_is_asked_behind_its_endpoint_and_a_local_one_behind_its_server(monkeypatch, tmp_path):
+    from mhbench.ask import local
+
+    served: list[dict] = []
+
+    @contextlib.contextmanager
+    def serve(**settings):
+        served.append(settings)
+        yield "server"
+
+    monkeypatch.setattr(local, "serve", serve)
+    monkeypatch.setattr(asking, "root", lambda: tmp_path)
+    monkeypatch.setattr(asking, "clone_of", lambda top: top)
+    endpoints = {"here": {"kind": "local", "n_ctx": 9}, "remote": {"kind": "openai", "base_urls": ["http://a/v1"]}}
+    endpoints["near"] = {"kind": "encoder"}
+    entry = {"served": "x", "lineage": "l"}
+    with asking.asking(entry | {"endpoint": "here"}, "m", endpoints) as (model, endpoint):
+        assert (model.name, model.served, endpoint) == ("m", "x", "server")
+    assert served == [
+        {"start": False, "name": "here", "served": "x", "log": tmp_path / ".mhbench/here.log", "n_ctx": 9}
+    ]
+    with asking.asking(entry | {"endpoint": "remote"}, "m", endpoints) as (model, endpoint):
+        assert (endpoint.name, list(endpoint.base_urls)) == ("remote", ["http://a/v1"]) and len(served) == 1
+    with pytest.raises(ValueError, match="endpoints.near.kind must be local, or one of .* got 'encoder' .models.m.;"):
+        with asking.asking(entry | {"endpoint": "near"}, "m", endpoints):
+            pass
+    assert endpoints["here"] == {"kind": "local", "n_ctx": 9}, "what is given stays as it is"
+
+
+def test_each_kind_of_model_is_opened_as_what_it_is(monkeypatch, tmp_path):
+    monkeypatch.setattr(asking, "load_encoder", lambda served, executor: (served, executor))
+    monkeypatch.setattr(asking, "trained_classifier", lambda entry, name, results: (entry["served"], name, results))
+    monkeypatch.setattr(asking, "WordModel", lambda served: f"words of {served}")
+    monkeypatch.setattr(asking, "root", lambda: tmp_path)
+    monkeypatch.setattr(asking, "asking", lambda entry, name, endpoints: contextlib.nullcontext((name, endpoints)))
+    endpoints = {kind: {"kind": kind} for kind in ("encoder", "classifier", "words", "openai")}
+    modes = {"cot": {"n_items": 9}}
+
+    def opened(kind, *more, **entry):
+        with asking.open_model(
+            {"endpoint": kind, "served": "x", "n_items": 5, **entry}, "m", endpoints, modes, *more
+        ) as model:
+            assert (model.name, model.modes) == ("m", {"cot": {"n_items": 5}})
+            return model
+
+    executor = asking.Executor()
+    assert (opened("encoder").encoder, opened("encoder").scale) == (("x", executor), 20.0)
+    assert opened("encoder", {"retries": 3}, scale=7.0).encoder[1] == asking.Executor(retries=3)
+    assert opened("encoder", scale=7.0).scale == 7.0
+    assert opened("classifier").classifier == ("x", "m", tmp_path / "results")
+    assert opened("classifier", None, tmp_path).classifier == ("x", "m", tmp_path)
+    assert opened("words").classifier == "words of x"
+    remote = opened("openai")
+    assert (remote.model, remote.endpoint) == ("m", endpoints) and remote.encoder is remote.classifier is None
+    with asking.Recorder():
+        assert isinstance(opened("encoder").encoder, asking.FirstOption) and opened("openai").encoder is None
+    zeros = asking.FirstOption().sentences(["a", "b", "c"])
+    assert zeros.shape == (3, 1) and zeros.dtype == np.float32 and not zeros.any()
+
+
+def test_a_classifier_is_the_one_that_was_trained_here_or_one_from_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(asking, "load_multiple_choice", lambda where: where)
+    monkeypatch.setattr(asking, "root", lambda: tmp_path)
+    monkeypatch.setattr(asking, "clone_of", lambda top: top)
+    entry = {"served": "x", "trained_on": "s"}
+    assert asking.trained_classifier({"served": "x"}, "m", tmp_path) == "x"
+    file = tmp_path / "finetune" / "s" / "models.json"
+    with pytest.raises(
+        FileNotFoundError, match="models.m must be trained by the stage finetune of s; got no model in models"
+    ):
+        asking.trained_classifier(entry, "m", tmp_path)
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"m": {"folder": "weights/m"}}))
+    with pytest.raises(FileNotFoundError, match="got no folder .*weights/m/model; name it in studies.s.finetune.asked"):
+        asking.trained_classifier(entry, "m", tmp_path)
+    (tmp_path / "weights/m/model").mkdir(parents=True)
+    assert asking.trained_classifier(entry, "m", tmp_path) == tmp_path / "weights/m/model"
+    with pytest.raises(FileNotFoundError, match="got no model in models.json"):
+        asking.trained_classifier(entry, "n", tmp_path)

@@ -505,6 +505,26 @@ def test_a_study_goes_through_the_stages_that_its_content_allows():
     assert waiting["score"] == {"soft_labels": True} and waiting["preferences"] == {"x": 1}
 
 
+def test_judges_of_a_new_study_are_those_of_the_first_that_has_some_else_the_run_s_models():
+    p = {"models": {"a": {}, "b": {}}, "run": {"models": ["b", "gone"]}, "studies": {"x": {}, "y": {"judge": None}}}
+    assert new_study.default_judges(p) == ["b"]
+    p["studies"] |= {
+        "z": {"judge": {"judges": []}},
+        "u": {"judge": {"judges": ["gone", "a"]}},
+        "v": {"judge": {"judges": ["b"]}},
+    }
+    assert new_study.default_judges(p) == ["a"]
+
+
+def test_a_new_study_of_ratings_or_of_several_labels_has_the_stages_for_them(monkeypatch):
+    corpus = lambda *of: SimpleNamespace(items=list(of), ratings=[])
+    several = item("m", task="multi_label", options=["a", "b", "c"], key=["a", "c"])
+    stages, _ = new_study.sections(corpus(several), ["j"])
+    assert stages["classification"] == {} and list(stages)[:3] == ["generate", "score", "classification"]
+    paneled = new_study.sections(corpus(item("a")), ["j"], {"panel": {"x": 1}})[0]
+    assert paneled["judge"] == {"kind": "label", "judges": ["j"]} and paneled["panel"] == {"x": 1}
+
+
 def test_how_rows_were_read_is_told_by_kind_with_an_example():
     of = [
         item("a"),
