@@ -167,7 +167,11 @@ for stage, code, more in calls:
     subprocess.run([sys.executable, "-c", f"{patch}; {call}"], env=os.environ | {"DVC_STAGE": stage} | more)
 print(os.getpid())
 """
-PACKAGE = ["mhbench.studies"]  # the registry imports the package itself, which is empty; no statistics, step or study
+OWN = """
+import sys
+import mhbench.run.stage, mhbench.steps.parameters
+print(sorted(m for m in sys.modules if m.startswith("mhbench.st")))
+"""
 TELL = """
 import os, sys
 template = open(f"/proc/{os.getppid()}/stat").read().split()[3]
@@ -188,6 +192,15 @@ def run_pipeline(folder, *calls, contains="") -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.fixture(scope="module")
+def shared() -> str:
+    "The modules of statistics, steps and studies that the declaration of every study imports, and a stage: no others."
+    env = {**ENV, "PYTHONPATH": str(ROOT)}
+    loaded = subprocess.run([sys.executable, "-c", OWN], env=env, capture_output=True, text=True, check=True).stdout
+    assert "mhbench.steps.parameters" in loaded and "mhbench.steps.accuracy" not in loaded
+    return loaded.strip()
+
+
 def is_running(process: str) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
@@ -204,7 +217,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="a template of stages
 
 
 @linux
-def test_stages_of_one_pipeline_are_copies_of_one_template_and_share_nothing_else(tmp_path):
+def test_stages_of_one_pipeline_are_copies_of_one_template_and_share_nothing_else(tmp_path, shared):
     lines = run_pipeline(tmp_path, ["one", TELL, {}], ["two", TELL, {}], ["three", TELL, {"OTHER": "1"}])
     (one, two, three), statuses = [line.split(" ", 1) for line in lines[:6:2]], lines[1:6:2]
     hashed = subprocess.run(
@@ -212,7 +225,7 @@ def test_stages_of_one_pipeline_are_copies_of_one_template_and_share_nothing_els
     ).stdout.strip()
     assert statuses == ["0"] * 3 and one[0] == two[0] != three[0]
     for told, stage in ((one, "one"), (two, "two"), (three, "three")):
-        assert told[1] == f"None True {PACKAGE} ['a', 'b'] {stage} {hashed} {tmp_path}"
+        assert told[1] == f"None True {shared} ['a', 'b'] {stage} {hashed} {tmp_path}"
     assert wait_for_end(one[0]) and wait_for_end(three[0])
 
 
@@ -227,12 +240,12 @@ def test_the_end_of_a_copy_is_that_of_its_command(tmp_path):
 
 
 @linux
-def test_a_stage_without_a_template_starts_an_interpreter(tmp_path):
+def test_a_stage_without_a_template_starts_an_interpreter(tmp_path, shared):
     kill = (
         "import os; os.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9); print('killed', flush=True)"
     )
     lines = run_pipeline(tmp_path, ["one", kill, {}], ["two", TELL, {}], ["three", TELL, {"MHBENCH_DVC": "4194305"}])
-    assert lines[:2] == ["killed", "0"] and f" True {PACKAGE} " in lines[2] and lines[3] == "0"
+    assert lines[:2] == ["killed", "0"] and f" True {shared} " in lines[2] and lines[3] == "0"
     assert " False [] " in lines[4] and lines[5] == "0", "no process has the number 2**22 + 1"
 
 

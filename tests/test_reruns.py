@@ -13,6 +13,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV
 
+from mhbench.registry import studies
 from mhbench.run import execute, process
 from mhbench.run.code import imports_of_notebook
 from mhbench.run.graph import graph, jobs, notebook_files, part_name, pipeline, recorded_parameters
@@ -372,10 +373,13 @@ def test_a_module_that_no_import_leads_to_ends_the_stage(root):
 
 
 def test_every_stage_reaches_what_the_template_of_stages_has_loaded_for_it(root):
-    "The others of what is loaded there run the notebook, and are no part of a stage."
+    "The others of what is loaded there run the notebook, or declare its study, and are no part of a stage."
     shared = {name for name in process._SHARED if name.startswith("mhbench.")}
-    assert shared - {"mhbench.run.execute", "mhbench.run.notebook"} == {"mhbench.run.stage"}
+    declaring = "mhbench.steps.parameters"
+    assert shared - {"mhbench.run.execute", "mhbench.run.notebook"} == {"mhbench.run.stage", declaring}
     code = package_code(root)
+    for study in studies():
+        assert code.reached([declaring]).keys() <= code.reached([f"mhbench.studies.{study.name}.study"]).keys()
     given = code.reached(["mhbench.run.stage"])
     for notebook in notebook_files(root):
         reached = code.reached(imports_of_notebook(notebook))

@@ -1,6 +1,5 @@
 """Parameters, new studies, rounds, summaries, panels and stages: what is read, refused and said, by tables."""
 
-import base64
 import datetime
 import io
 import json
@@ -11,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from PIL import Image
 
 from mhbench.encode.store import StoreSettings, store_path
 from mhbench.errors import NOTES
@@ -1380,17 +1378,6 @@ def test_numbers_of_rows_are_named_by_their_columns():
     assert numbers["b/direct"] == {"n": 4, "estimate": 0.25, "ci_low": 0.1, "ci_high": 0.9} and len(numbers) == 2
     assert stage.Stage.numbers(table, "model", columns="n") == {"a": 3, "b": 4}
     assert stage.Stage.numbers(table, "mode", columns=["other"]) == {"cot": {"other": 1}, "direct": {"other": 1}}
-
-
-@pytest.mark.parametrize(
-    ("size", "reduced"), [((1800, 200), (900, 100)), ((100, 7200), (50, 3600)), ((90, 30), (90, 30))]
-)
-def test_a_figure_in_a_notebook_is_at_most_900_pixels_wide_and_four_times_as_high(tmp_path, size, reduced):
-    noise = np.random.default_rng(1).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    Image.fromarray(noise).save(tmp_path / "a.png")
-    with Image.open(io.BytesIO(base64.b64decode(stage.as_saved(tmp_path / "a.png")))) as image:
-        assert image.size == reduced and image.format == "PNG" and image.mode == "P"
-        assert len(image.convert("RGB").getcolors(1 << 24)) == 64
 
 
 def test_all_rows_of_a_stage_of_ratings_are_simulated_where_these_are(made, tmp_path):

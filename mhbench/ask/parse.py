@@ -134,9 +134,7 @@ class _Options:
         "Parts of the texts, and positions in the list, that identify exactly one option."
         owners_by_words: dict[tuple[str, ...], set[str]] = {}
         parts_of_texts = [*map(_named_pattern("part").findall, texts)]
-        letters_and_phrases = [
-            (x, phrase) for x, option_parts in zip(names, parts_of_texts) for phrase in option_parts
-        ]
+        letters_and_phrases = [(x, phrase) for x, option_parts in zip(names, parts_of_texts) for phrase in option_parts]
         phrase_templates = [("the {} option", _ORDINALS), ("the {} one", _ORDINALS)]
         if self.numbered:
             phrase_templates += [("option {}", _CARDINALS), ("number {}", _CARDINALS), ("{} option", _ORDINALS)]

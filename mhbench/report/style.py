@@ -224,24 +224,30 @@ def figure_title(fig: Figure) -> str:
 
 
 def save(fig: Figure, stem: str, folder: str | Path) -> list[Path]:  # the two files written
-    "Write a figure as PNG and SVG; the same figure gives the same bytes. Its label is the alternative text."
+    """Write a figure as PNG, of 256 colours, and as SVG; the same figure gives the same bytes. Its label is the
+    alternative text.
+    """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from PIL import Image, PngImagePlugin
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    alternative_text = str(fig.get_label() or "") or None
-    title_metadata = {"Title": figure_title(fig)} if fig.get_suptitle() else {}
+    alternative_text = str(fig.get_label() or "")
+    all_texts = {"Description": alternative_text, "Title": figure_title(fig) if fig.get_suptitle() else ""}
+    texts, png_texts = {keyword: text for keyword, text in all_texts.items() if text}, PngImagePlugin.PngInfo()
+    for keyword, text in texts.items():
+        png_texts.add_text(keyword, text)
     with matplotlib.rc_context(STYLE):
         figure_files = [folder / f"{stem}.png", folder / f"{stem}.svg"]
         screen_dpi = fig.dpi
         fig.dpi = STYLE["savefig.dpi"]
-        FigureCanvasAgg(fig).print_png(
-            figure_files[0], metadata={"Software": None, "Description": alternative_text} | title_metadata
-        )
-        FigureCanvasSVG(fig).print_svg(
-            figure_files[1], metadata={"Date": None, "Creator": None, "Description": alternative_text} | title_metadata
-        )
+        canvas = FigureCanvasAgg(fig)
+        canvas.draw()
+        drawn_image = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+        png = drawn_image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        png.save(figure_files[0], optimize=True, dpi=(fig.dpi, fig.dpi), pnginfo=png_texts)
+        FigureCanvasSVG(fig).print_svg(figure_files[1], metadata={"Date": None, "Creator": None} | texts)
         fig.dpi = screen_dpi
     return figure_files

@@ -70,6 +70,7 @@ def run_in_child_process(words: list[str]) -> int:  # the exit status
 # %% ../../nbs/run/10_process.ipynb #363cb7f9
 _SHARED = (
     *("mhbench.run.execute", "mhbench.run.notebook", "mhbench.run.stage"),  # with the packages that they import
+    "mhbench.steps.parameters",  # with what the declaration of every study imports
     *("PIL.PngImagePlugin", "filelock", "jinja2", "matplotlib.backends.backend_agg", "matplotlib.figure"),
     *("matplotlib.backends.backend_svg", "pyarrow.acero", "pyarrow.dataset"),
     *("scipy.linalg", "scipy.sparse", "scipy.special"),
@@ -143,6 +144,8 @@ def serve_copies() -> None:
         for name in _SHARED:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
+        with contextlib.suppress(ImportError):
+            importlib.import_module("mhbench.ask.parse").forms()  # compiled once
         gc.freeze()
         socket_number = listener.fileno()
         while select.select([socket_number, pipeline], [], [], _IDLE_S)[0] == [socket_number]:

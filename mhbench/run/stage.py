@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import json
 import math
 import sys
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from PIL import Image
 
 from ..encode.store import StoreSettings, keep_results, store_path
 from ..errors import NOTES, numbered, refuse
@@ -148,17 +146,9 @@ def origin_column(frame: pd.DataFrame, origins: Mapping[str, str]) -> list[str]:
     return [ORIGINS[k] for k in origin_rank]
 
 # %% ../../nbs/run/04_stage.ipynb #15607ed1
-_WIDE = 900  # pixels of a figure in a notebook
-
-
 def as_saved(file: str | Path) -> str:  # PNG as base64
-    "A saved figure made smaller, as a notebook shows it: it need not be drawn again."
-    png_buffer = io.BytesIO()
-    with Image.open(file) as image:
-        image.thumbnail((_WIDE, 4 * _WIDE))
-        reduced_image = image.convert("RGB").quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-    reduced_image.save(png_buffer, "PNG", optimize=True)
-    return b64encode(png_buffer.getvalue()).decode()
+    "A saved figure as a notebook shows it: it need not be drawn again."
+    return b64encode(Path(file).read_bytes()).decode()
 
 
 def ended_badly(results: str | Path, stage: str, study: str, model: str | None = None) -> bool:
