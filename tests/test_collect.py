@@ -9,11 +9,15 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.parse
+from http.client import IncompleteRead
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
+from mhbench.corpus import pubmed
 from mhbench.corpus.demo import demo_path
 from mhbench.corpus.pubmed import (
     Eutils,
@@ -292,3 +296,210 @@ def test_retractions_are_marked_and_texts_are_not_in_the_manifest():
     assert table.loc["all", "with_abstract"] == N_ARTICLES - 1
     manifest = literature_manifest(RECORDS).to_csv()
     assert "synthetic" not in manifest.lower()
+
+
+# ---------------------------------------------------------------- by hand
+
+
+class Clock:
+    "A clock that goes on by what is slept."
+
+    def __init__(self):
+        self.now, self.slept = 100.0, []
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(round(seconds, 9))
+        self.now += seconds
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def http_error(code: int, words: bytes, **headers) -> urllib.error.HTTPError:
+    return urllib.error.HTTPError(
+        "u", code, "m", {k.replace("_", "-"): v for k, v in headers.items()}, io.BytesIO(words)
+    )
+
+
+@pytest.fixture
+def utils(monkeypatch):
+    "A client whose replies and clock are made by hand; pauses are the number of the try."
+    clock, sent, replies = Clock(), [], []
+
+    def urlopen(url, data, timeout):
+        sent.append((url, dict(urllib.parse.parse_qsl(data.decode())), timeout))
+        reply = replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    monkeypatch.setattr(pubmed, "time", clock)
+    monkeypatch.setattr(pubmed.urllib.request, "urlopen", urlopen)
+    monkeypatch.setattr(
+        pubmed, "pause", lambda n, retry_s=None, share=None, first=None: n if retry_s is None else retry_s
+    )
+    monkeypatch.delenv("NCBI_API_KEY", raising=False)
+    return clock, sent, replies
+
+
+class Body(io.BytesIO):
+    "A reply, with the number of bytes that are still to come."
+
+    length = 0
+
+
+def test_a_request_has_who_asks_and_waits_its_turn(utils, monkeypatch):
+    clock, sent, replies = utils
+    replies += [Body(b"one"), Body(b"two"), Body(b"three")]
+    client = Eutils(email="a@b.c", base="http://h")
+    assert client.get("esearch", term="x", retmax=0) == b"one" and client.get("esearch") == b"two"
+    same = {"db": "pubmed", "tool": "mhbench", "email": "a@b.c"}
+    assert sent[0] == ("http://h/esearch.fcgi", same | {"term": "x", "retmax": "0"}, 120.0) and client.requests == 2
+    assert clock.slept == [0.0, round(1 / 3, 9)], "three requests a second"
+    monkeypatch.setenv("NCBI_API_KEY", "secret-key-123456")
+    keyed = Eutils(email="a@b.c", base="http://h")
+    assert keyed.get("esearch") == b"three" and sent[2][1] == same | {"api_key": "secret-key-123456"}
+    assert keyed.gap == 0.1 and Eutils(email="a@b.c", api_key_env=None).same == same
+    with pytest.raises(ValueError, match="email must be an address, as NCBI asks; got 'nobody'"):
+        Eutils(email="nobody")
+
+
+def test_a_request_is_tried_again_after_a_pause_and_given_up_after_six(utils):
+    clock, sent, replies = utils
+    client = Eutils(email="a@b.c")
+    cut = Body(b"x")
+    cut.length = 5
+    replies += [http_error(500, b"broken"), http_error(429, b"slow", Retry_After="7"), cut, Body(b"well")]
+    assert client.get("efetch") == b"well" and len(sent) == 4
+    assert [s for s in clock.slept if s >= 1] == [1, 7, 3], "the service's own pause goes before"
+    sent.clear()
+    replies += [ConnectionResetError("gone")] * 6
+    with pytest.raises(
+        RuntimeError, match="must answer efetch; got ConnectionResetError: gone; run it again: it goes on"
+    ):
+        client.get("efetch")
+    assert len(sent) == 6
+    sent.clear()
+    replies[:] = [http_error(400, b"bad query")]
+    with pytest.raises(RuntimeError, match="got 400: bad query"):
+        client.get("efetch")
+    assert len(sent) == 1, "what is refused is not sent again"
+
+
+def test_a_reply_is_read_up_to_its_limit(utils):
+    client = Eutils(email="a@b.c")
+    client.max_reply_bytes = 4
+    assert client._read_body(Body(b"1234")) == b"1234"
+    with pytest.raises(RuntimeError, match="a reply must have at most 4 bytes; got a longer one"):
+        client._read_body(Body(b"12345"))
+    cut = Body(b"12")
+    cut.length = 1
+    with pytest.raises(IncompleteRead):
+        client._read_body(cut)
+
+
+def answering(*replies) -> SimpleNamespace:
+    "A client that gives these replies, and keeps what it was asked."
+    left, asked = list(replies), []
+    get = lambda name, **parameters: asked.append((name, parameters)) or left.pop(0)
+    return SimpleNamespace(get=get, asked=asked, first_pause=2.0, secrets=SimpleNamespace(clean=lambda text: text))
+
+
+FOUND = {"esearchresult": {"count": "3", "webenv": "W", "querykey": 1}}
+FROM, TO = DAY(2020, 1, 2), DAY(2021, 3, 4)
+SEARCHED = {"term": "q", "datetype": "edat", "mindate": "2020/01/02", "maxdate": "2021/03/04"}
+SEARCHED |= {"usehistory": "y", "retmax": 0, "retmode": "json"}
+
+
+def test_a_search_asks_for_a_count_and_for_where_the_records_are_held():
+    client = answering(b"no json", json.dumps({"esearchresult": {}}).encode(), json.dumps(FOUND).encode())
+    assert pubmed.search(client, "q", FROM, TO) == (3, {"WebEnv": "W", "query_key": "1"})
+    assert client.asked == [("esearch", SEARCHED)] * 3
+    with pytest.raises(RuntimeError, match="the reply must hold a count; got bad; look at the query"):
+        pubmed.search(answering(b"x", b"y", b"bad"), "q", FROM, TO)
+
+
+def test_slices_halve_the_dates_until_each_is_small_enough():
+    days = [DAY(2024, 1, 1)] * 3 + [DAY(2024, 1, 4), DAY(2024, 1, 8)]
+    count = lambda first, last: sum(first <= d <= last for d in days)
+    found = list(pubmed.date_slices(count, DAY(2024, 1, 1), DAY(2024, 1, 8), 3))
+    assert found == [
+        (DAY(2024, 1, 1), DAY(2024, 1, 2), 3),
+        (DAY(2024, 1, 3), DAY(2024, 1, 4), 1),
+        (DAY(2024, 1, 5), DAY(2024, 1, 8), 1),
+    ]
+    assert list(pubmed.date_slices(count, DAY(2024, 2, 1), DAY(2024, 2, 2))) == []
+    with pytest.raises(ValueError, match="a day must have 2 records at most; got 3 .2024-01-01.; narrow the query"):
+        list(pubmed.date_slices(count, DAY(2024, 1, 1), DAY(2024, 1, 8), 2))
+    assert pubmed.MOST == 9_999
+
+
+def records(*pmids: str, books: int = 0) -> bytes:
+    return b" ".join([*(f"<{p}>".encode() for p in pmids), *[b"<PubmedBookArticle>"] * books])
+
+
+def test_a_slice_is_fetched_in_batches_and_again_where_less_has_come(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pubmed, "time", clock)
+    monkeypatch.setattr(pubmed, "pause", lambda n, first: n * first)
+
+    def read(raw):
+        if raw == b"cut":
+            raise ValueError(raw)
+        return [SimpleNamespace(pmid=x) for x in re.findall(r"<(\d+)>", raw.decode())]
+
+    monkeypatch.setattr(pubmed, "read_pubmed", read)
+    found = json.dumps(FOUND).encode()
+    client = answering(
+        found, records("1", "2"), b"cut", found, records("1"), records("2"), found, records("1", "2"), records(books=1)
+    )
+    articles, n = fetch(client, "q", FROM, TO, batch=2)
+    assert [a.pmid for a in articles] == ["1", "2"] and n == 3 and clock.slept == [2.0, 4.0]
+    fetched = {"rettype": "abstract", "retmode": "xml", "WebEnv": "W", "query_key": "1", "retmax": 2}
+    assert (
+        client.asked
+        == [("esearch", SEARCHED), ("efetch", fetched | {"retstart": 0}), ("efetch", fetched | {"retstart": 2})] * 3
+    )
+    short = answering(*[found, records("1"), records()] * 3)
+    with pytest.raises(
+        RuntimeError, match="must give the 3 records that it announces; got 1 .2020-01-02 to 2021-03-04."
+    ):
+        fetch(short, "q", FROM, TO, batch=2)
+
+
+def abstract(pmid: str, title: str, entered: str = "", year: int | None = None) -> SimpleNamespace:
+    return SimpleNamespace(pmid=pmid, title=title, text="", entered=entered, year=year)
+
+
+def test_articles_of_files_are_chosen_by_words_and_by_year(monkeypatch):
+    all_articles = [
+        abstract("1", "Sleep", "2019-12-31", 2021),
+        abstract("2", "Sleep and mood", "2020-01-01", 2019),
+        abstract("3", "Mood", "", 2021),
+        abstract("4", "Mood", "", None),
+        abstract("5", "Other", "", None),
+        abstract("6", "Mood", "2022-01-01", 2021),
+    ]
+    monkeypatch.setattr(pubmed, "read_pubmed", lambda files: all_articles)
+    words = {"sleep": ["sleep"], "mood": ["mood"]}
+    ids = lambda found: {topic: [a.pmid for a in articles] for topic, articles in found.items()}
+    articles, counts = collect_files(["f"], words, first_year=2020, last_year=2021)
+    assert ids(articles) == {"sleep": ["2"], "mood": ["2", "3"]} and counts == {
+        "entry_not_said": 1,
+        "year_not_known": 1,
+    }
+    articles, counts = collect_files(["f"], words)
+    assert ids(articles) == {"sleep": ["1", "2"], "mood": ["2", "3", "4", "6"]} and counts == {"entry_not_said": 2}
+    assert ids(collect_files(["f"], words, first_year=2021)[0])["mood"] == ["3", "6"]
+    assert ids(collect_files(["f"], words, last_year=2019)[0]) == {"sleep": ["1"], "mood": []}
+
+
+def test_a_recipe_counts_articles_by_topic():
+    articles = [SimpleNamespace(topics=t) for t in (["a"], ["a", "b"], ["c"])]
+    told = {
+        "queries": {"a": "x", "b": "y", "d": "z"},
+        "articles": 3,
+        "by_topic": {"a": 2, "b": 1, "d": 0},
+        "first": "2020",
+    }
+    assert pubmed.recipe({"a": "x", "b": "y", "d": "z"}, articles, first="2020") == told
