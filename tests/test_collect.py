@@ -503,3 +503,8 @@ def test_a_recipe_counts_articles_by_topic():
         "first": "2020",
     }
     assert pubmed.recipe({"a": "x", "b": "y", "d": "z"}, articles, first="2020") == told
+
+
+def test_without_a_query_there_is_no_slice(tmp_path):
+    articles, slices = collect_literature(answering(), {}, FROM, TO, tmp_path)
+    assert articles == {} and list(slices) == ["topic", "first", "last", "records"] and len(slices) == 0

@@ -310,11 +310,10 @@ def fetch(
     client: Eutils, query: str, first: datetime.date, last: datetime.date, *, batch: int = 200
 ) -> tuple[list[Abstract], int]:  # the records; how many were announced
     "Every article of a slice. Raises: RuntimeError where, after so many tries, less has come than was announced."
-    n_announced = n_books = 0  # chapters of books are announced, too, and are no articles
-    article_by_pmid: dict[str, Abstract] = {}
     for n in range(3):  # less may come than was announced
         n_announced, history_parameters = search(client, query, first, last)
-        article_by_pmid, n_books = {}, 0
+        article_by_pmid: dict[str, Abstract] = {}
+        n_books = 0  # chapters of books are announced, too, and are no articles
         for start in range(0, n_announced, batch):
             raw_batch = client.get(
                 "efetch", rettype="abstract", retmode="xml", **history_parameters, retstart=start, retmax=batch
