@@ -845,3 +845,53 @@ def test_a_question_s_raw_text_and_its_prompt_s_hash_are_of_the_letters_as_they_
     group = [SimpleNamespace(pmid="1")]
     [c] = compose.read_composed(group, answer, compose.Request("x", messages), {}, composer="m", seed=1)
     assert "Größe?" in c.raw and c.prompt == digest and c.reason == "no valid question, by the model's word"
+
+
+def test_reference_texts_are_cut_into_120_words_that_share_20(tmp_path):
+    words = [f"w{k}" for k in range(221)]
+    (tmp_path / "a.txt").write_text(" ".join(words[:220]), encoding="utf-8")
+    found = passages.read_passages(tmp_path / "a.txt")
+    assert [p.text.split() for p in found] == [words[:120], words[100:220]]
+    assert [(p.passage_id, p.source) for p in found] == [("a-1", "a.txt"), ("a-2", "a.txt")]
+    assert [len(t.split()) for t in passages.chunk_text(" ".join(words))] == [120, 120, 21]
+    assert len(passages.chunk_text(" ".join(words[:120]))) == 1 and passages.chunk_text(" ") == []
+
+
+def test_a_reader_sees_the_questions_in_an_order_drawn_by_name_and_seed(tmp_path):
+    several = [item(f"q{k}", question=f"Größe {k}?") for k in range(9)]
+    for reader in ("first", "second"):
+        order = np.random.default_rng([4, *reader.encode()]).permutation(9)
+        assert adjudicate.key_sheet(several, reader, seed=4)["item_id"].tolist() == [f"q{k}" for k in order]
+    files = adjudicate.write_key_files(several, tmp_path / "keys", seed=4)
+    names = ["config.xml"] + [f"{r}{e}" for r in ("first", "second", "resolver") for e in (".csv", ".tasks.json")]
+    assert [f.name for f in files] == names
+    text = files[2].read_text(encoding="utf-8")
+    assert text.endswith("]\n") and "Größe" in text and text.startswith('[\n {\n  "data"')
+    assert json.loads(text) == adjudicate.key_tasks(several, "first", seed=4)
+    assert files[0].read_text(encoding="utf-8") == adjudicate.key_page(len(several[0].options))
+
+
+def test_simulated_readers_differ_on_twice_the_declared_share_in_turn():
+    questions = [(f"q{k}", "AB"[k % 2], "A") for k in range(100)]
+    said = adjudicate.simulate_readers(questions, seed=2)
+    wrong = {r: {i for i, letter in said[r].items() if letter != "A"} for r in ("first", "second")}
+    assert (len(wrong["first"]), len(wrong["second"])) == (12, 12) and not wrong["first"] & wrong["second"]
+    assert said["resolver"] == dict.fromkeys(wrong["first"] | wrong["second"], "A")
+    composed = dict((i, key) for i, key, _ in questions)
+    of_wrong_keys = [said[r][i] for r in wrong for i in wrong[r] if composed[i] == "B"]
+    assert of_wrong_keys and set(of_wrong_keys) == {"B"}, "who errs agrees with the composer"
+    in_order = sorted(wrong["first"] | wrong["second"], key=lambda i: int(i[1:]))
+    assert [i in wrong["first"] for i in in_order] == [True, False] * 12
+
+
+def test_three_words_in_a_row_make_two_questions_alike():
+    assert splits._shingles("One two THREE four") == {"one two three", "two three four"}
+    assert splits._shingles("One two") == {"one two"} and splits._shingles("") == {""}
+    base = "a b c d e f g h i j k l m n o p q r s t u v w x y z"  # 24 shingles
+    near = base.removesuffix(" x y z") + " 1 2 3"  # 21 shared, 27 together
+    rows = splits.near_duplicates([item("p", question=base), item("q", question=near)])
+    assert rows.to_numpy().tolist() == [["q", "p", 21 / 27]]
+    far = base.removesuffix(" w x y z") + " 1 2 3 4"  # 20 of 28: .714; with one more 19 of 29: .655
+    assert len(splits.near_duplicates([item("p", question=base), item("q", question=far)])) == 1
+    farther = base.removesuffix(" v w x y z") + " 1 2 3 4 5"
+    assert splits.near_duplicates([item("p", question=base), item("q", question=farther)]).empty
