@@ -14,7 +14,7 @@ from mhbench.ask.client import Call, Plan
 from mhbench.records.schema import Item
 from mhbench.run.cli import main
 from mhbench.run.graph import Node
-from mhbench.tools import commands, compare, plan, sweep
+from mhbench.tools import commands, compare, plan, replicate, summary, sweep
 from mhbench.tools.manifest import (
     REPRO,
     RunPart,
@@ -664,3 +664,171 @@ def test_a_file_s_and_a_folder_s_sum_are_those_of_md5(tmp_path):
     (tmp_path / "d" / "a").write_bytes(b"y")
     assert hashes.of(tmp_path / "d" / "a") == md5(b""), "each is computed once"
     assert [_value_at({"a": {"b": 2}}, key) for key in ("a.b", "a.c", "a.b.c", "d")] == [2, None, None, None]
+
+
+# Summary and working folders ------------------------------------------------------------------------------------------
+
+MAIN = {"study": "s", "stage": "score", "measure": "accuracy", "model": "m", "mode": "cot", "n": 40, "n_unread": 0}
+MAIN |= {"estimate": 0.5, "ci_low": 0.25, "ci_high": 0.75, "origin": "asked"}
+
+
+@pytest.fixture
+def finished(tmp_path, monkeypatch):
+    "A run of two studies that is fresh, with its report, tables and figures."
+    parts = [
+        RunPart("score", "s", None, "fresh"),
+        RunPart("judge", "t", None, "fresh"),
+        RunPart("report", "", None, "fresh"),
+    ]
+    rows = [MAIN, MAIN | {"study": "t", "stage": "judge", "measure": "mean"}, MAIN | {"study": "u"}]
+    report = tmp_path / "results" / "report"
+    report.mkdir(parents=True)
+    names = {"key": "over-all-studies-key-results", "one": "s-score-accuracy", "other": "s-judge-mean"}
+    for name in names.values():
+        pd.DataFrame(rows).to_csv(report / f"{name}.csv", index=False)
+    for name in ("score/s/a.png", "score/s/a.svg", "judge/t/b.png", "score/u/c.png"):
+        (tmp_path / "figures" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "figures" / name).touch()
+    monkeypatch.setattr(summary, "root", lambda: tmp_path)
+    monkeypatch.setattr(summary, "manifest", lambda top: parts)
+    monkeypatch.setattr(summary, "selected_run", lambda top: {"studies": ["s", "t"], "models": ["m"]})
+    return tmp_path, parts
+
+
+def asked_summary(**more) -> SimpleNamespace:
+    return SimpleNamespace(**{"study": None, "stage": None, "csv": False, "everything": False} | more)
+
+
+def test_a_summary_has_the_main_numbers_of_what_is_fresh_and_where_the_rest_is(finished, capsys):
+    top, parts = finished
+    summary.print_summary(asked_summary())
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "s" and told[2] == "t" and told[1] == summary._number_line(MAIN) and "u" not in told
+    assert told[-3:] == [
+        "ran: s, t; asked: m",
+        "3 tables as CSV in results/report/",
+        "2 figures in figures/ (PNG and SVG); everything on one page: results/report.html",
+    ]
+    summary.print_summary(asked_summary(csv=True, study="t"))
+    assert capsys.readouterr().out.splitlines()[1:] == ["t,judge,mean,m,cot,40,0,0.5,0.25,0.75,asked"]
+    summary.print_summary(asked_summary(everything=True))
+    told = capsys.readouterr().out
+    assert "# over-all-studies-key-results" in told and "# s-score-accuracy" in told and "s-judge-mean" not in told
+    assert "drawn from 0 to 1" not in told
+    parts[2] = RunPart("report", "", None, "stale", "a cause", REPRO)
+    (top / "results/score/s").mkdir(parents=True)
+    pd.DataFrame([MAIN | {"estimate": 0.75, "n_clusters": 4}]).drop(columns=["study", "stage"]).to_parquet(
+        top / "results/score/s/headline.parquet"
+    )
+    summary.print_summary(asked_summary())
+    told = capsys.readouterr().out
+    assert "0.750 [" in told and "0.500 [" not in told and "as CSV in" not in told
+    assert told.endswith("everything on one page: none (a cause): `dvc repro`\n")
+    parts[:2] = [parts[0]._replace(state="stale"), parts[1]._replace(state="absent")]
+    for file in (top / "results/report").glob("over-all*"):
+        file.unlink()
+    with pytest.raises(FileNotFoundError, match="results/report must hold the report's tables; got none"):
+        summary.print_summary(asked_summary())
+
+
+def test_main_numbers_without_a_table_have_the_usual_columns(tmp_path):
+    found = summary._fresh_headline(
+        tmp_path, [RunPart("score", "s", None, "fresh"), RunPart("report", "", None, "absent")]
+    )
+    assert found.empty and list(found)[:3] == ["study", "stage", "measure"] and "origin" in found
+
+
+def test_what_failed_is_told_in_eight_lines_with_its_remedy_and_the_rest_counted(tmp_path):
+    lost = {
+        "stage": "score",
+        "study": "s",
+        "mode": "cot",
+        "what": "requests got no answer",
+        "said": "503",
+        "n_asked": 9,
+    }
+    lost |= {
+        "n_answered": 0,
+        "n_lost": 9,
+        "withheld": "its accuracy",
+        "remedy": "mend it",
+        "again": True,
+        "broke": False,
+        "follows": "",
+    }
+    failures = [lost | {"model": f"m{k}"} for k in range(9)] + [
+        lost | {"model": "bare", "said": "", "withheld": "", "remedy": ""}
+    ]
+    (tmp_path / "score/s").mkdir(parents=True)
+    place = tmp_path / "score/s/contents.json"
+    parts = [RunPart("score", "s", None, "failed"), RunPart("report", "", None, "fresh")]
+    told = lambda of: (
+        place.write_text(json.dumps({"failures": of}))
+        and summary._how_it_went(tmp_path, {"studies": ["s"], "models": []}, parts)
+    )
+    lines = told(failures)
+    assert lines[1] == 'failed: m0 (s, score, cot): 9 of 9 requests got no answer: "503"'
+    assert lines[2] == "        withheld: its accuracy; to mend: mend it"
+    assert len(lines) == 1 + 2 * 8 + 1 and lines[-1] == "        and 2 more, on the page"
+    assert told(failures[8:])[-1] == "failed: bare (s, score, cot): 9 of 9 requests got no answer"
+    assert len(told(failures[:8])) == 1 + 2 * 8
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report/wrong.json").write_text("[]")
+    assert told(failures[:1])[-1] == "what went wrong: nothing else" and told([])[-1] == "what went wrong: nothing"
+    parts[1] = RunPart("report", "", None, "stale", "a cause", REPRO)
+    assert told([])[-1] == f"stale: report (a cause): `{REPRO}`"
+
+
+@pytest.fixture
+def pipeline_of_package(tmp_path, monkeypatch):
+    "A package whose pipeline is three files, with one demonstration's file and a recipe that the parameters name."
+    files = {"params.yaml": "seed: 1\nfiles: [mhbench/studies/s/making/a.csv]\n", "run.yaml": "run: {}\n"}
+    files |= {
+        "dvc.yaml": "stages: {}\n",
+        "nbs/stages/score.ipynb": "{}",
+        "package/studies/s/making/a.csv": "x",
+        "demo.csv": "d",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "package/studies/s/making/folder").mkdir()
+    names = ("params.yaml", "run.yaml", "dvc.yaml", "nbs/stages/score.ipynb")
+    under_dvc = []
+    monkeypatch.setattr(replicate, "pipeline_files", lambda: {name: tmp_path / name for name in names})
+    monkeypatch.setattr(replicate, "demo_files", lambda: {"s/demo.csv": tmp_path / "demo.csv"})
+    monkeypatch.setattr(replicate, "PACKAGE", tmp_path / "package")
+    monkeypatch.setattr(replicate, "_under_dvc", lambda folder: under_dvc.append(folder))
+    return tmp_path / "new", under_dvc
+
+
+def test_a_working_folder_has_the_pipeline_the_demo_and_the_recipes_that_its_parameters_name(pipeline_of_package):
+    folder, under_dvc = pipeline_of_package
+    with pytest.raises(FileNotFoundError, match="the folder must hold a pipeline; got .*; leave --update out"):
+        replicate.init(folder, update=True)
+    names = [
+        "params.yaml",
+        "run.yaml",
+        "dvc.yaml",
+        "nbs/stages/score.ipynb",
+        "data/s/demo.csv",
+        ".gitignore",
+        "README.md",
+    ]
+    assert replicate.init(folder) == [*names, "recipes/s/a.csv"] and under_dvc == [folder.resolve()]
+    assert (folder / "params.yaml").read_text() == "seed: 1\nfiles: [recipes/s/a.csv]\n"
+    assert (folder / "recipes/s/a.csv").read_text() == "x" and (folder / "data/s/demo.csv").read_text() == "d"
+    assert f"Made with mhbench {replicate.mhbench.__version__}." in (folder / "README.md").read_text()
+    assert (folder / ".gitignore").read_text() == replicate._IGNORED
+    with pytest.raises(
+        FileExistsError, match="the folder must hold no pipeline; got .*; take another folder, or add --update"
+    ):
+        replicate.init(folder)
+    (folder / "params.yaml").write_text("own")
+    (folder / "nbs/stages/score.ipynb").write_text("old")
+    assert replicate.init(folder, update=True) == ["dvc.yaml", "nbs/stages/score.ipynb"]
+    assert (folder / "params.yaml").read_text() == "own" and (folder / "nbs/stages/score.ipynb").read_text() == "{}"
+    (folder / "mhbench").mkdir()
+    (folder / "mhbench/__init__.py").touch()
+    with pytest.raises(ValueError, match="must be one that `mhbench init` made; got .*; a clone has git for this"):
+        replicate.init(folder, update=True)
