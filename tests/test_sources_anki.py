@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.records.anki import GAP, Note, cloze_question, field_text, load_anki, parse_cloze
+from mhbench.records.anki import GAP, MOST_BYTES, Note, cloze_question, field_text, load_anki, parse_cloze
 
 FILES = Path(__file__).parent / "fixtures" / "anki"
 
@@ -249,3 +249,61 @@ def test_a_note_of_four_million_characters_is_the_longest():
     note = lambda n: Note("g", ["{{c1::a}} b", "x" * (n - 11)], None, [], "x")
     assert cloze_question(note(4 << 20)) == (f"{GAP} b", "a", None, 0)
     assert cloze_question(note((4 << 20) + 1)) == "too_long"
+
+
+def collection(notes, cards=(), decks=()) -> bytes:
+    "A collection of notes (id, fields), cards (note, deck) and decks (id, name)."
+    db = sqlite3.connect(":memory:")
+    db.execute("create table notes (id, guid, tags, flds)")
+    db.execute("create table cards (nid, did)")
+    db.execute("create table decks (id, name)")
+    db.executemany("insert into notes values (?, 'g' || ?1, '', ?)", notes)
+    db.executemany("insert into cards values (?, ?)", cards)
+    db.executemany("insert into decks values (?, ?)", decks)
+    db.commit()
+    return db.serialize()
+
+
+@pytest.mark.parametrize("member", ["collection.anki2", "collection.anki21b"])
+def test_a_collection_is_as_large_as_it_may_be_and_no_larger(member, tmp_path):
+    "Unpacked, by default 512 MiB."
+    zstandard = pytest.importorskip("zstandard")
+    content = collection([(1, "a {{c1::b}}")])
+    packed = zstandard.ZstdCompressor().compress(content) if member.endswith("b") else content
+    path = broken(tmp_path, member, packed)
+    assert len(load_anki(path, language="en", max_bytes=len(content)).items) == 1 and MOST_BYTES == 512 * 2**20
+    with pytest.raises(ValueError, match="the collection must be under 0 MiB, unpacked"):
+        load_anki(path, language="en", max_bytes=len(content) - 1)
+
+
+def test_a_note_with_cards_in_two_decks_is_in_the_first_and_notes_come_in_their_order(tmp_path):
+    "The deck of the smaller number, with a deck inside another one."
+    content = collection(
+        [(2, "a {{c1::b}}"), (1, "c {{c1::d}}"), (3, "e {{c1::f}}")],
+        [(2, 20), (2, 10), (1, 20), (3, 99)],
+        [(10, "All\x1fPart"), (20, "Other")],
+    )
+    items = load_anki(broken(tmp_path, "collection.anki2", content), language="en").items
+    assert [(i.key, i.category) for i in items] == [(["d"], "Other"), (["b"], "All::Part"), (["f"], None)]
+
+
+@pytest.mark.parametrize(("html", "key"), [("true", "b"), ("false", "<b>b</b>"), ("no", "<b>b</b>")])
+def test_a_field_is_html_where_the_header_says_true(html, key, tmp_path):
+    "Or where it says nothing."
+    [item] = load_anki(exported(tmp_path, f"#html:{html}", "a {{c1::<b>b</b>}}"), language="en").items
+    assert item.key == [key]
+
+
+def test_a_long_field_of_an_export_is_read_and_what_is_long_is_named_in_part(tmp_path):
+    "More than Python's own limit of a field; 60 characters of a deletion that is open; five names of an archive."
+    text = "x" * 200_000
+    [item] = load_anki(exported(tmp_path, "#html:false", f"a {{{{c1::b}}}}\t{text}"), language="en").items
+    assert item.question == f"a {GAP}"
+    with pytest.raises(ValueError, match="every deletion must be closed") as e:
+        parse_cloze("{{c1::" + "y" * 100)
+    assert "{{c1::" + "y" * 54 + "'" in str(e.value)
+    with zipfile.ZipFile(tmp_path / "z.apkg", "w") as z:
+        for k in range(6):
+            z.writestr(f"f{k}", b"")
+    with pytest.raises(ValueError, match=r"got \['f0', 'f1', 'f2', 'f3', 'f4'\]"):
+        load_anki(tmp_path / "z.apkg", language="en")

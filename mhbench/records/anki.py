@@ -222,7 +222,7 @@ def _header_and_lines(path: Path) -> tuple[dict[str, str], list[str], int]:
     for line in lines[:n]:
         key, _, value = line[1:].rstrip("\r\n").partition(":")
         header[key.strip().lower()] = value.strip()
-    return header, lines[n:], "".join(lines[:n]).count("\n")
+    return header, lines[n:], n
 
 
 def _text_rows(lines: list[str], delimiter: str, n_header_lines: int, path: Path) -> list[tuple[str, list[str]]]:
