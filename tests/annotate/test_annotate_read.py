@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from mhbench.annotate import export
+from mhbench.annotate import export, simulate, sources
 from mhbench.annotate.study import RatedAnswer, build_study, question_fingerprint
-from mhbench.records.schema import Rating, Response, fingerprint
+from mhbench.records.schema import Rating, Response, fingerprint, write_records
 
 from .conftest import items
 
@@ -224,3 +224,133 @@ def test_a_table_of_answers_is_read_with_its_numbers_and_without_names(tmp_path)
         ValueError, match="a target once in a session; got two of q1, A, sim, at line 3 and here .r.csv:7."
     ):
         export.ratings_of_file(tmp_path / "r.csv")
+
+
+# Simulated raters and the sources of a round --------------------------------------------------------------------------
+
+
+def drawn(*words) -> int:
+    "The SHA-256 of words as JSON, as a number."
+    text = json.dumps(words, ensure_ascii=False, separators=(",", ":"))
+    return int(hashlib.sha256(text.encode()).hexdigest(), 16)
+
+
+@pytest.mark.parametrize("rater", [f"sim-{k}" for k in range(1, 7)])
+def test_a_simulated_opinion_is_the_question_s_with_a_part_of_the_rater_s_own(rater):
+    of_question = lambda target: drawn(3, "example", "q1", target)
+    of_rater = lambda target: drawn(3, "example", "q1", target, rater)
+    study, question = study_of({"kind": "sliders"})
+    values = {t: RatedAnswer(value=float(of_question(t) % 81 + of_rater(t) % 21)) for t in "ABCDE"}
+    assert simulate.opinion(study, question, rater, 3) == values
+    study, question = study_of({"kind": "labels", "difficulties": ["Easy", "Hard"]})
+
+    def choice(target: str, choices: list[str]) -> RatedAnswer:
+        draw_of_choice = of_question(target) if of_rater(target) % 4 else of_rater(target) // 4
+        return label(choices[draw_of_choice % len(choices)])
+
+    verdicts = {t: choice(t, ["Correct", "Incorrect", "Abstain"]) for t in "ba"}
+    assert simulate.opinion(study, question, rater, 3) == verdicts | {
+        "difficulty": choice("difficulty", ["Easy", "Hard"])
+    }
+    check = question.model_copy(update={"expected": {"b": "Incorrect"}})
+    assert simulate.opinion(study, check, rater, 3)["b"] == label("Incorrect")
+    sliders, question = study_of({"kind": "sliders"})
+    expected = question.model_copy(update={"expected": {"A": [10.0, 21.0]}})
+    assert simulate.opinion(sliders, expected, rater, 3)["A"] == RatedAnswer(value=15.0)
+    errors = {"fact": "x", "logic": "y", "tone": "z"}
+    study, question = study_of({"kind": "errors", "errors": errors})
+    [ticked] = simulate.opinion(study, question, rater, 3)
+    assert ticked == [*errors][drawn(3, question.question_id, rater) % 3]
+
+
+def test_an_entry_comes_from_its_own_file_from_the_parameters_or_from_a_demonstration(tmp_path):
+    (tmp_path / "own.yaml").write_text("kind: agree\n")
+    text = (
+        "studies: {a: {prepare: {loader: x, path: p}, annotate: {kind: sliders}}, b: {prepare: {}, annotate: null}}\n"
+    )
+    (tmp_path / "params.yaml").write_text(text)
+    params = tmp_path / "params.yaml"
+    assert sources.entry_of("any", params, tmp_path / "own.yaml") == ({"kind": "agree"}, tmp_path)
+    corpus = {"loader": "x", "path": "p", "study": "a"}
+    assert sources.entry_of("a", params) == ({"kind": "sliders", "corpus": corpus}, tmp_path)
+    demo = sources.demo_names()[0]
+    assert sources.entry_of(demo, params) == (sources.demo_entry(demo), tmp_path)
+    assert sources.entry_of(demo, tmp_path / "gone.yaml") == (sources.demo_entry(demo), tmp_path)
+    with pytest.raises(
+        ValueError, match=f"with an entry annotate, or one of a, {demo}, .*; got 'b' .*add studies.b.annotate"
+    ):
+        sources.entry_of("b", params)
+    with pytest.raises(
+        FileNotFoundError, match="file must be an annotation study; got .*none.yaml', which is not there"
+    ):
+        sources.entry_of("a", params, tmp_path / "none.yaml")
+    with pytest.raises(ValueError, match=f"demo_entry: name must be one of {demo}, .*; got 'none'"):
+        sources.demo_entry("none")
+
+
+def said(model: str, mode: str = "cot", sample: int = 0, item_id: str = "q1") -> Response:
+    return Response(item_id=item_id, study="example", model=model, mode=mode, sample=sample, text="t")
+
+
+def test_answers_to_be_judged_are_first_samples_of_one_mode(tmp_path):
+    of = lambda entry, *responses: sources.responses_of(
+        entry, SimpleNamespace(items=items(1), responses=list(responses)), tmp_path
+    )
+    both = (said("a"), said("a", "few_shot"), said("b", sample=1), said("b"))
+    assert of({"mode": "cot"}, *both) == [both[0], both[3]] and of({}, *both[2:]) == [both[3]]
+    with pytest.raises(ValueError, match="mode must be one of cot, few_shot where answers have several; got none"):
+        of({}, *both)
+    given = [{"item_id": "q1", "model": "m", "text": "x"}]
+    [own] = of({"answers": given})
+    assert (own.study, own.mode, own.text) == ("example", "zero_shot", "x") and of({"answers": given, "mode": "cot"})[
+        0
+    ].mode == "cot"
+    for name in ("b", "a"):
+        write_records([said(name)], tmp_path / f"{name}.parquet", Response)
+    assert [r.model for r in of({"answers": "*.parquet"})] == ["a", "b"]
+    with pytest.raises(
+        FileNotFoundError, match="answers must name a Parquet file of responses, .*; got 'gone/.*', which is not"
+    ):
+        of({"answers": "gone/*.parquet"})
+    with pytest.raises(
+        ValueError, match="scores must name the table that says which answers are wrong; got none .kind errors."
+    ):
+        of({"kind": "errors"}, said("a"))
+    assert of({"kind": "errors"}) == [] and len(of({"kind": "errors", "answers": given})) == 1
+
+
+def test_wrong_answers_are_drawn_by_the_table_of_scores(tmp_path, monkeypatch):
+    calls = []
+
+    def error_sample(scores, n, *, mode, seed):
+        calls.append((scores["item_id"].tolist(), n, mode, seed))
+        return scores[scores["correct"] == 0]
+
+    monkeypatch.setattr(sources, "error_sample", error_sample)
+    rows = [("a", "q1", 0, 0.0), ("a", "q2", 0, 1.0), ("b", "q1", 1, 0.0), ("b", "q2", 0, 0.0)]
+    table = pd.DataFrame(rows, columns=["model", "item_id", "sample", "correct"])
+    table.to_parquet(tmp_path / "scores.parquet")
+    responses = [said(m, item_id=i) for m in "ab" for i in ("q1", "q2")]
+    corpus = SimpleNamespace(items=items(2), responses=responses)
+    found = sources.responses_of({"kind": "errors", "scores": "scores.parquet"}, corpus, tmp_path)
+    assert [(r.model, r.item_id) for r in found] == [("a", "q1"), ("b", "q2")]
+    entry = {"scores": "scores.parquet", "n_wrong": 1, "seed": 7, "mode": "cot"}
+    sources.responses_of(entry, corpus, tmp_path)
+    assert calls == [(["q1", "q2", "q2"], 3, "cot", 20250107), (["q1", "q2", "q2"], 1, "cot", 7)]
+
+
+def test_a_corpus_is_the_demonstration_s_or_lies_beside_its_entry(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(sources, "load_corpus", lambda loader, path, **more: calls.append((loader, path, more)))
+    monkeypatch.setattr(sources, "demo_path", lambda loader: f"demo of {loader}")
+    for path in (None, "demo"):
+        sources.entry_corpus({"corpus": {"loader": "x", "path": path}}, tmp_path)
+        assert calls.pop() == ("x", "demo of x", {"study": None})
+    corpus = {"loader": "x", "path": "p.csv", "study": "s", "options": {"n": 1}}
+    sources.entry_corpus({"corpus": corpus}, tmp_path)
+    assert calls.pop() == ("x", tmp_path / "p.csv", {"study": "s", "n": 1})
+    sources.entry_corpus({"corpus": corpus | {"options": {"strict": False}}}, tmp_path)
+    _, _, more = calls.pop()
+    assert more.pop("set_aside").endswith("/set_aside.jsonl") and more == {"study": "s", "strict": False}
+    with pytest.raises(ValueError, match="corpus must name a loader and a path; got {'path': 'p'}"):
+        sources.entry_corpus({"corpus": {"path": "p"}}, tmp_path)
