@@ -200,6 +200,8 @@ HELD = aggregates.Protected(
     [Rating(item_id="q-9", study="s", rater="r", target="A", value=1.0, source="x", comment=LONG.replace("He", "She"))],
     [Response(item_id="q-1", study="s", model="m", mode="cot", text="one two three four five six seven eight nine")],
 )
+HELD.ratings.append(HELD.ratings[0].model_copy(update={"comment": None}))  # most ratings say nothing
+HELD.responses.append(HELD.responses[0].model_copy(update={"text": None}))  # nor does every model
 
 
 def test_texts_are_recognised_by_eight_words_in_a_row():
@@ -342,7 +344,9 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
         pictures[name] = aggregates.as_saved(figures / f"{name}.png")
     shown = lambda data: {"output_type": "display_data", "data": data, "metadata": {}}
     outputs = [shown({"image/png": x}) for x in (*pictures.values(), "unsaved")]
-    outputs.append({"output_type": "stream", "name": "stdout", "text": [f"in {top}/results and {top}, by /opt/x"]})
+    outputs.append(
+        {"output_type": "stream", "name": "stdout", "text": [f"in {top}/results and {top}, by /opt/x of /a/opt"]}
+    )
     cells = [
         {"cell_type": "markdown", "id": "x", "source": ["Text"], "metadata": {}},
         {"cell_type": "code", "id": "y", "source": ["draw()\n", "more()"], "metadata": {}, "outputs": outputs},
@@ -360,7 +364,9 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
     to.mkdir(parents=True)
     (to / "old.csv").write_text("", encoding="utf-8")
     declared = ["score/by_item", "agreement/labels"]
-    written = aggregates.publish_aggregates(to, "s", declared=declared, places={"/opt": "elsewhere"})
+    written = aggregates.publish_aggregates(
+        to, "s", declared=declared, places={"/opt": "elsewhere", "/a/opt": "within"}
+    )
     names = [
         "score.ipynb",
         "score-by_item.csv",
@@ -373,7 +379,7 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
     assert pd.read_csv(to / "score-means.csv")["estimate"].tolist() == [0.123457]
     published = json.loads((to / "score.ipynb").read_text(encoding="utf-8"))["cells"]
     note = {"output_type": "stream", "name": "stdout", "text": [aggregates._KEPT_BACK.format("results/score") + "\n"]}
-    printed = outputs[3] | {"text": ["in results and ., by elsewhere/x"]}
+    printed = outputs[3] | {"text": ["in results and ., by elsewhere/x of within"]}
     assert published[1]["outputs"] == [outputs[0], note, note, printed] and "outputs" not in published[0]
     ids = [c["id"] for c in published]
     again = aggregates.ShownOf("score", HELD, [], {}, set()).notebook(json.loads(json.dumps({"cells": cells[1:]})))
