@@ -359,6 +359,45 @@ def test_a_conversation_is_told_kept_and_counted(tmp_path):
     assert played.cluster == "Lena" and played.model_copy(update={"person": ""}).cluster == "c"
 
 
+TURN = {"role": "user", "text": "Hi"}
+RATING = {"item_id": "q1", "study": "s", "rater": "r1", "target": "A", "value": 2.0, "source": "x"}
+JUDGMENT = ANSWER | {"judge": "j", "kind": "score", "rubric": "r", "score": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("record", "fields", "name", "least", "most"),
+    [
+        *[(Turn, TURN, n, 0, None) for n in ("attempts", "prompt_tokens", "completion_tokens", "uncounted")],
+        (Turn, TURN, "cost_usd", 0.0, None),
+        (Judgment, JUDGMENT, "cost_usd", 0.0, None),
+        (Judgment, JUDGMENT, "repeat", 0, None),
+        (Judgment, JUDGMENT, "score", 0.0, 100.0),
+        (Judgment, JUDGMENT, "confidence", 0.0, 1.0),
+        (Response, ANSWER | {"mode": "cot", "text": "x"}, "temperature", 0.0, None),
+        (Response, ANSWER | {"mode": "cot", "text": "x"}, "letter_mass", 0.0, 1.0),
+        (Response, ANSWER | {"mode": "cot", "text": "x"}, "letter_position", 0, None),
+        (Rating, RATING, "sd", 0.0, None),
+        (Rating, RATING, "n", 0, None),
+    ],
+)
+def test_a_number_of_a_record_lies_between_its_limits(record, fields, name, least, most):
+    "Both are within; the nearest whole or half number beyond is not."
+    step = 1 if isinstance(least, int) else 0.5
+    for value in [least] if most is None else [least, most]:
+        assert getattr(record(**fields | {name: value}), name) == value
+    for value in [least - step] if most is None else [least - step, most + step]:
+        with pytest.raises(ValueError, match=name):
+            record(**fields | {name: value})
+
+
+def test_of_a_transcript_that_does_not_fit_the_first_field_is_named(tmp_path):
+    "With its line; two are wrong."
+    row = {"item_id": "c 1", "study": "s", "model": "m", "turns": [], "ended": "never", "source": "x"}
+    (tmp_path / "t.jsonl").write_text("\n" + json.dumps(row))
+    with pytest.raises(ValueError, match=r"read_transcripts: item_id must fit; .*t\.jsonl:2"):
+        read_transcripts(tmp_path / "t.jsonl")
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -1,11 +1,19 @@
 "Label Studio: an export that a real server wrote, and exports that somebody broke."
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from mhbench.records.labelstudio import label_studio_tasks, labelling_config, load_label_studio, write_tasks
+from mhbench.records.labelstudio import (
+    _annotation_time,
+    exported_tasks,
+    label_studio_tasks,
+    labelling_config,
+    load_label_studio,
+    write_tasks,
+)
 from mhbench.records.schema import Item, Response
 
 FILES = Path(__file__).parent / "fixtures" / "labelstudio"
@@ -220,3 +228,55 @@ def test_a_file_that_is_no_export_is_named_with_its_place(content, message, tmp_
         load_label_studio(tmp_path / "e.json", {}, raters="r1")
     with pytest.raises(FileNotFoundError, match=r"got No such file or directory \(none\.json\)"):
         load_label_studio(tmp_path / "none.json", {}, raters="r1")
+
+
+def test_the_time_of_an_annotation_is_universal_and_its_number_decides_between_equal_ones():
+    "Of its last change, else of its beginning; without a number it has 0, and without a time it is before all."
+    noon = datetime(2025, 1, 7, 12, tzinfo=UTC)
+    saved_at = {"updated_at": "2025-01-07T13:00:00+01:00", "created_at": "2025-01-06T13:00:00Z"}
+    assert _annotation_time(saved_at | {"id": 7}, "x") == (noon, 7)
+    assert _annotation_time({"created_at": "2025-01-07T12:00:00"}, "x") == (noon, 0)
+    assert _annotation_time({"id": "a"}, "x") == (datetime.min.replace(tzinfo=UTC), 0)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "message"),
+    [
+        ({"result": [{"from_name": "comment"}] * 2}, "there are two results of the control comment"),
+        ({"was_cancelled": "yes"}, "was_cancelled: Input should be a valid boolean"),
+        ({"completed_by": {"id": [1]}}, "completed_by must be a person"),
+        ({"result": [{"from_name": 7}]}, "from_name: Input should be a valid string"),
+    ],
+)
+def test_a_part_of_an_export_of_another_form_is_named(annotation, message, tmp_path):
+    "With the number of its task."
+    tasks = [{"data": {"item_id": "q"}, "annotations": []}, {"data": {"item_id": "q"}, "annotations": [annotation]}]
+    (tmp_path / "x.json").write_text(json.dumps(tasks))
+    with pytest.raises(ValueError, match=rf"{message}.*\(x.json, task 2\)"):
+        exported_tasks(tmp_path / "x.json")
+
+
+def test_files_of_a_round_in_a_repository_are_ignored_and_are_as_they_were(out, tmp_path):
+    "In a folder that was there before; a line for each entry of the key."
+    folder = tmp_path / "round"
+    folder.mkdir()
+    (tmp_path / ".git").mkdir()
+    files = write_tasks(out, folder)
+    assert (folder / ".gitignore").read_text().splitlines() == [f"/{f.name}" for f in files]
+    assert (folder / "key.json").read_text() == json.dumps(out.key, indent=1) + "\n"
+
+
+def test_a_page_of_items_in_two_languages_has_that_of_the_first():
+    "Its region is none of a language."
+    fields = {"study": "s", "task": "open", "question": "?", "key": ["x"], "source": "x"}
+    items = [Item(item_id=x, language=x, **fields) for x in ("de-AT", "en")]
+    answers = [Response(item_id=x, study="s", model="m", mode="cot", text="x") for x in ("de-AT", "en")]
+    assert "Referenzantwort" in label_studio_tasks(items, answers, {"r": ["en"]}, seed=1).config
+    assert "Referenzantwort" not in label_studio_tasks(items[::-1], answers, {"r": ["en"]}, seed=1).config
+
+
+def test_of_annotations_of_one_time_without_a_number_the_last_holds(tmp_path):
+    "In the order of the export."
+    late = "2025-01-07T10:30:00Z"
+    got = saved((None, late, "Correct", {}), (None, late, "Incorrect", {}), tmp_path=tmp_path)
+    assert [r.label for r in got.ratings] == ["Incorrect"] and got.counts["superseded"] == 1
