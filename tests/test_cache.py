@@ -11,7 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.cache import Cache, CacheError, Imported, Row, Runs, cache_path, export, import_file
+from mhbench.ask.cache import (
+    Cache,
+    CacheError,
+    Imported,
+    Row,
+    Runs,
+    add_recorded,
+    cache_path,
+    changed_under_us,
+    digest,
+    export,
+    foreign,
+    import_file,
+    open_cache,
+)
 
 
 def row(i, value=None, **more):
@@ -245,3 +259,109 @@ def test_a_run_that_ends_leaves_no_lock_and_one_that_was_killed_is_seen(tmp_path
     left = runs._file("killed")
     left.touch()
     assert not others.lives("killed") and not left.exists()
+
+
+# -- what is in the files, by hand
+
+
+def test_other_versions_find_the_lock_and_the_digest_of_a_run(tmp_path):
+    "By 32 digits of the SHA-256 of its owner, for its owner alone; a digest is eight bytes of BLAKE2b."
+    runs = Runs(tmp_path / "c.sqlite")
+    runs.begin("one")
+    [lock] = tmp_path.iterdir()
+    assert lock.name == "c.sqlite.asking-7692c3ad3540bb803c020b3aee66cd88" and lock.stat().st_mode & 0o777 == 0o600
+    runs.begin("two")
+    runs.end()
+    assert list(tmp_path.iterdir()) == [] and not runs.lives("one")
+    assert digest("x") == hashlib.blake2b(b"x", digest_size=8).digest()
+
+
+@pytest.mark.parametrize(
+    ("tables", "version", "words"),
+    [
+        ({"answers"}, 1, ""),
+        ({"answers"}, 2, "one of a later mhbench (version 2; this one knows 1): update mhbench"),
+        ({"answers"}, 0, "one of an earlier mhbench (version 0; this one knows 1): name another file"),
+        ({*"abcdefg"}, 1, "another program's database (its tables: a, b, c, d, e): name another file"),
+    ],
+)
+def test_a_database_of_another_kind_is_told(tables, version, words):
+    "Five of its tables are named."
+    assert foreign(tables, version) == words
+
+
+@pytest.mark.parametrize(
+    ("size_before", "size", "words"),
+    [
+        (8192, 8192, ""),
+        (8192, 4096, ""),  # SQLite may have made it smaller
+        (8192, 3584, "was overwritten"),
+        (1024, 1024, ""),
+        (1024, 512, "was overwritten"),
+        (8192, 8193, "was overwritten"),
+        (8192, 4352, "was overwritten"),  # no whole page
+    ],
+)
+def test_a_file_that_is_no_database_any_more_was_overwritten(tmp_path, size_before, size, words):
+    "One of half a page, or of less than the first page."
+    file = tmp_path / "c.sqlite"
+    file.write_bytes(b"x" * size_before)
+    before = file.stat()
+    file.write_bytes(b"x" * size)
+    assert changed_under_us(file, before) == words
+    (tmp_path / "other.sqlite").write_bytes(b"x" * size)
+    (tmp_path / "other.sqlite").replace(file)
+    assert changed_under_us(file, before) == "was replaced by another file"
+    file.unlink()
+    assert changed_under_us(file, before) == "was deleted"
+
+
+def test_what_was_learnt_goes_with_every_export_and_before_what_is_there(cache, tmp_path):
+    "Rows of terms are not counted; those of the file stand first, and none twice."
+    key = row(9).key
+    write = lambda store, *values: store.put_many(
+        [row(9, status="terms", final=False)._replace(value=json.dumps(values))]
+    )
+    cache.put_many([row(1, study="one"), row(2, study="two", model="n")])
+    write(cache, 1, 2)
+    file = tmp_path / "x.gz"
+    assert [export(cache, file), export(cache, file, study="one"), export(cache, file, study="one", model="n")] == [
+        2,
+        1,
+        0,
+    ]
+    assert export(cache, file, study="one") == 1
+    with Cache(tmp_path / "b.sqlite") as other_cache:
+        write(other_cache, 2, 3)
+        assert import_file(other_cache, file) == Imported(2, 0, [])
+        stored_terms = other_cache.get_many([key], failures=True)[key]
+        assert json.loads(stored_terms.value) == [1, 2, 3] and len(other_cache) == 2
+    assert len(cache.get_many([key])) == 0
+    cache.mark_final(row(1).key, False)
+    assert cache.get_many([row(1).key]) == {}
+    cache.mark_final(row(1).key, True)
+    assert list(cache.get_many([row(1).key])) == [row(1).key]
+
+
+def test_recorded_answers_are_read_once_and_only_where_some_are_missing(cache, tmp_path, monkeypatch):
+    "A cache that is only read stays as it is, and one that has them all is not written."
+    cache.put_many([row(1), row(2)])
+    export(cache, tmp_path / "x.gz")
+    n_imports = []
+    monkeypatch.setattr("mhbench.ask.cache.import_file", lambda *a: n_imports.append(1) or import_file(*a))
+    add_recorded(cache, tmp_path / "x.gz")
+    assert n_imports == []
+    add_recorded(tmp_path / "b.sqlite", tmp_path / "x.gz")
+    add_recorded(tmp_path / "b.sqlite", tmp_path / "x.gz")
+    assert n_imports == [1]
+    with Cache(tmp_path / "c2.sqlite") as empty_cache:
+        empty_cache.put_many([row(3)])
+    with Cache(tmp_path / "c2.sqlite", readonly=True) as read_cache:
+        add_recorded(read_cache, tmp_path / "x.gz")
+        assert len(read_cache) == 1 and repr(read_cache).endswith("readonly=True)")
+    assert open_cache(tmp_path / "none.sqlite", readonly=True) is None and open_cache(None) is None
+    assert open_cache(cache, readonly=True) is cache
+    with open_cache(tmp_path / "new.sqlite") as new_cache:
+        assert not new_cache.readonly and not repr(new_cache).endswith("readonly=True)")
+    with open_cache(tmp_path / "new.sqlite", readonly=True) as read_cache:
+        assert read_cache.readonly

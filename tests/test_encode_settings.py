@@ -527,3 +527,66 @@ def test_a_language_model_reads_an_even_number_of_tokens_and_as_many_logits_as_m
     assert [language_model(9, 2048, window=n).window for n in (2000, 7)] == [2000, 6] and language_model(9).start == 0
     assert [language_model(v).budget for v in (9, 2**14, 2**20, 2**25)] == [1024, 1024, 16, 1]
     assert language_model(2**20, budget=4).budget == 4
+
+
+# -- scores of reasoning, by hand
+
+
+@pytest.mark.parametrize(("convention", "step_score"), [("official", 4 / (3 * 2 + 1 * 8)), ("paper", 1 / 5)])
+def test_perplexities_of_steps_are_averaged_by_tokens_as_published(convention, step_score):
+    "Steps of 2 and 8 with three tokens and one; a step without tokens has none."
+    n_tokens = np.array([3, 0, 1])
+    scores = roscoe.perplexity_scores(4.0, np.array([2.0, np.nan, 8.0]), n_tokens, convention)
+    assert list(scores) == ["perplexity_chain", "perplexity_step", "perplexity_step_max"]
+    assert list(scores.values()) == pytest.approx([1 / 4, step_score, 1 / 8])
+    tokenless_scores = roscoe.perplexity_scores(4.0, np.array([np.nan]), np.array([0]), convention)
+    assert list(tokenless_scores) == list(scores) and np.isnan(list(tokenless_scores.values())).all()
+
+
+def test_premises_and_hypotheses_are_paired_as_published():
+    "The context entails a step; of two steps each is a premise, by the paper the earlier one alone."
+    pairs = {c: roscoe.inference_pairs(["a", "b"], ["s"], c) for c in roscoe.CONVENTIONS}
+    assert {tuple(p["discourse_representation"]) for p in pairs.values()} == {(("s", "a"), ("s", "b"))}
+    assert pairs["official"]["coherence_step_vs_step"] == [("a", "a"), ("a", "b"), ("b", "a"), ("b", "b")]
+    assert (
+        pairs["paper"]["coherence_step_vs_step"] == pairs["counselingbench"]["coherence_step_vs_step"] == [("a", "b")]
+    )
+
+
+@pytest.mark.parametrize("convention", ["official", "paper"])
+def test_tokens_are_aligned_and_repeated_as_a_loop_says(convention):
+    "Of random vectors; a step without a token repeats nothing, and steps without an alignment are left out."
+    rng = np.random.default_rng(0)
+    steps = [rng.normal(size=(n, 5)) for n in (2, 0, 3, 1)]
+    context = [rng.normal(size=(n, 5)) for n in (4, 0)]
+    step_alignments = np.array([0.5, np.nan, 0.25, 1.0])
+    cosine = lambda a, b: a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    nearness = lambda a, vectors: (1 + max(cosine(a, b) for b in vectors)) / 2
+    alignments = [0.5, 0.25, 1.0, *(nearness(a, context[0]) for step in steps for a in step)]
+    repetitions = [
+        np.mean([nearness(a, steps[j]) for a in steps[i]])
+        for i in range(4)
+        for j in range(i)
+        if len(steps[i]) and len(steps[j])
+    ]
+    scores = roscoe.token_scores(steps, context, step_alignments, convention=convention)
+    assert scores == {
+        "faithfulness_ww": pytest.approx(np.mean(alignments)),
+        "repetition_word": pytest.approx(1 - max(repetitions)),
+    }
+    two_step_scores = roscoe.token_scores(steps[:2], context, step_alignments[:2], convention=convention)
+    assert two_step_scores["repetition_word"] == 1.0
+    tokenless_scores = roscoe.token_scores([steps[1]], context, np.array([np.nan]), convention=convention)
+    expected = 0.0 if convention == "official" else np.nan
+    assert tokenless_scores == {"faithfulness_ww": pytest.approx(expected, nan_ok=True), "repetition_word": 1.0}
+
+
+def test_chains_that_share_a_context_are_scored_together():
+    "In blocks, in the order in which the contexts first come; lists are cut like others."
+    contexts = [("x",), ("y",), ("x",), ("z",), ("y",)]
+    assert roscoe._chain_blocks(contexts, 2) == [[0, 2], [1, 4], [3]]
+    assert roscoe._chain_blocks(contexts, 9) == [[0, 2, 1, 4, 3]] and roscoe._chain_blocks([], 2) == []
+    assert roscoe._split_like(range(5), ["ab", "", "cde"]) == [[0, 1], [], [2, 3, 4]]
+    with pytest.raises(ValueError, match="roscoe: block must be at least 1; got 0"):
+        roscoe.roscoe([["a"]], [["b"]], encoder=None, block=0)
+    assert roscoe.roscoe([["a"]], [["b"]], encoder=None, block=1).shape == (1, 0)
