@@ -8,7 +8,18 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.ask.prompts import build, bundled_texts, demonstrations, names, ordered_pool, related, render, template
+from mhbench.ask.prompts import (
+    build,
+    bundled_texts,
+    demonstrations,
+    field_label,
+    names,
+    ordered_pool,
+    related,
+    render,
+    slug,
+    template,
+)
 from mhbench.ask.rubrics import rubric, rubric_for, rubrics
 from mhbench.ask.wording import Wording, as_template, program_strings, write_prompts
 from mhbench.records.schema import MODES, Item
@@ -241,6 +252,96 @@ def test_demonstrations_are_by_seed_and_never_of_the_case(n, per_case, k, seed, 
     shuffled = pool[:]
     rnd.shuffle(shuffled)
     assert demonstrations(ordered_pool(shuffled, seed), k, exclude=asked) == got
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_related"),
+    [
+        ({}, False),
+        ({"base_id": "b1"}, True),
+        ({"base_id": "b1", "study": "s2"}, False),
+        ({"group_id": "g1"}, True),
+        ({"group_id": "g1", "study": "s2"}, False),
+        ({"question": "Q1"}, True),
+        ({"question": "Q1", "study": "s2"}, True),
+        ({"question": "Q1", "context": {"age": "30"}}, False),
+        ({"question": "Q1", "stems": ["t"]}, False),
+    ],
+)
+def test_items_are_related_by_question_case_or_text(changes, is_related):
+    "Within a study by base and case, and in any by the same question with the same context and parts."
+    fields = {"task": "multi_label", "study": "s1", "source": "t", "options": ["x", "y"], "key": ["x"]}
+    first = Item(**fields, item_id="i1", base_id="b1", group_id="g1", question="Q1")
+    second_fields = fields | {"item_id": "i2", "base_id": "b2", "group_id": "g2", "question": "Q2"}
+    second = Item(**second_fields).model_copy(update=changes)
+    assert related(first, second) == related(second, first) == is_related
+    ungrouped = [Item(**fields, item_id=i, base_id=i, question=i) for i in ("a", "b")]
+    assert not related(*ungrouped), "no group is none that is shared"
+
+
+def test_demonstrations_are_three_of_cases_of_their_own_while_there_are_enough():
+    "In the order of the pool: first one a case, then further ones; of the study and the task that is asked."
+    fields = {"study": "s", "source": "t", "key": ["x"]}
+    items = [
+        Item(
+            **fields,
+            item_id=f"q{k}",
+            task="cloze",
+            group_id=f"g{k // 2}",
+            question=f"Q{k}",
+            rationale="R" if k else None,
+        )
+        for k in range(8)
+    ]
+    other_task = Item(**fields, item_id="o", task="open", question="O")
+    other_study = Item(**fields | {"study": "s2"}, item_id="q9", task="cloze", question="Q9")
+    ids = lambda *arguments, **options: [i.item_id for i in demonstrations(*arguments, **options)]
+    assert ids(items) == ["q0", "q2", "q4"]
+    assert ids(items[:4], 3) == ["q0", "q2", "q1"]
+    assert ids([other_task, other_study, *items], 2, exclude=items[2]) == ["q0", "q4"]
+    assert ids(items, 2, rationale=True) == ["q1", "q2"]
+    twice = items[4].model_copy(update={"item_id": "q4b", "base_id": items[4].base})
+    assert ids([items[4], twice, items[6]], 2) == ["q4", "q6"]
+    for n, words in ((0, "n must be at least 1; got 0"), (9, r"items must hold 9 that can be shown; got 8 \(no item")):
+        with pytest.raises(ValueError, match=words):
+            demonstrations(items, n)
+
+
+def test_a_template_is_looked_for_by_category_task_and_language(tmp_path):
+    "The user's before ours, the language's before English; a language asked for by name has no substitute."
+    file_names = (
+        "any/mood_disorders.de",
+        "any/cloze.de",
+        "default/cloze.de",
+        "any/mood_disorders",
+        "any/cloze",
+        "default/cloze",
+    )
+    for name in file_names:
+        file = tmp_path / f"{name}.yaml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("user: '{question} {context}'\nprefill: So\nlabels: {Mental State: MSE}\nomit: [stems]\n")
+    item = an_item("cloze", category="Mood Disorders!", language="de-CH")
+    for name in file_names:
+        user_template = template(item, dir=tmp_path)
+        assert (user_template.name, user_template.wording) == (f"{name}.yaml", "own")
+        assert (user_template.prefill, user_template.inline, user_template.numbered) == ("So", False, False)
+        assert user_template.labels == {"mental_state": "MSE"} and user_template.omit == {"stems"}
+        (tmp_path / f"{name}.yaml").unlink()
+    assert template(item, dir=tmp_path).name == "default/cloze.yaml"
+    assert template(item, dir=tmp_path).wording == "ours"
+    (tmp_path / "any/cloze.yaml").write_text("user: '{question} {context}'\nwording: paper\n")
+    assert template(an_item("cloze"), dir=tmp_path).wording == "paper"
+    assert template(an_item("cloze"), language="en-GB", dir=tmp_path).name == "any/cloze.yaml"
+    with pytest.raises(ValueError, match="got none in any/cloze.fr.yaml, default/cloze.fr.yaml"):
+        template(an_item("cloze"), language="fr", dir=tmp_path)
+
+
+def test_fields_and_categories_have_names_of_words():
+    "A label of the template's own, else the name with a capital; a category names a file."
+    assert field_label("mental_state", {}) == "Mental state" and field_label("", {}) == ""
+    assert field_label("Mental State", {"mental_state": "MSE"}) == "MSE"
+    assert slug("  Mood & Anxiety (adults) ") == "mood_anxiety_adults"
 
 
 def test_another_seed_draws_others():
