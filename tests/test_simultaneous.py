@@ -193,6 +193,9 @@ def test_groups_that_share_cases_are_compared_with_the_correlation_of_their_sums
     r = sums[0] @ sums[1] / np.sqrt((sums[0] @ sums[0]) * (sums[1] @ sums[1]))
     means = [mean_difference(g, case[is_second == k], level=0.9) for k, g in enumerate(groups)]
     assert r > 0.2 and e[:5] == pytest.approx(independent_difference(*means, r)[:5])
+    scaled = group_difference(x / 1000, is_second, case, level=0.9)
+    assert scaled[2:5] == pytest.approx([v / 1000 for v in e[2:5]])  # in other units
+    assert group_difference(x, is_second, np.arange(90) % 2).kind == "few"
     shares = group_difference((x > 0).astype(float), is_second, share=True)
     assert shares.estimate == pytest.approx((groups[0] > 0).mean() - (groups[1] > 0).mean())
     assert -1 <= shares.ci_low < shares.estimate < shares.ci_high <= 1 and shares.n_clusters == is_second.sum()
