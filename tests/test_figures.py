@@ -211,3 +211,25 @@ def test_a_long_list_is_drawn_at_even_steps_from_first_to_last():
     assert names == [round(k * (n - 1) / 59) for k in range(60)] and "60 of 121 rows, evenly spaced" in " ".join(texts)
     whole = figures.intervals(table[:60].assign(ci_low=0.0, ci_high=1.0))
     assert "evenly spaced" not in " ".join(t.get_text() for t in whole.axes[0].texts)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margins"), [(0.0, 1.0, [False, False]), (0.2, 0.8, [True, True]), (0.2, 1.0, [True, False])]
+)
+def test_the_axis_of_accuracy_has_a_margin_but_ends_at_zero_and_one(low, high, margins):
+    """Beside the intervals the axis goes on, except where there is no accuracy."""
+    bins = pd.DataFrame({"model": "m", "confidence": [0.5, 0.6], "accuracy": [0.5, 0.6], "n": 50})
+    drawn = figures.reliability_diagram(bins.assign(ci_low=[low, 0.5], ci_high=[0.6, high])).axes[0].lines
+    ends = [(line.get_xdata()[0], line.get_xdata()[-1]) for line in drawn]
+    axis = max(ends, key=lambda e: e[1] - e[0])
+    spans = [e for e in ends if e[0] < e[1] and e != axis]
+    assert [min(e[0] for e in spans) > axis[0] + 1, max(e[1] for e in spans) < axis[1] - 1] == margins
+
+
+def test_the_best_is_said_to_be_highest_unless_a_simulated_one_is_left_out():
+    """With values to stand beside, and without."""
+    table = pd.DataFrame({"model": ["a", "b"], "estimate": [0.5, 0.8], "ci_low": [0.4, 0.7], "ci_high": [0.6, 0.9]})
+    table = table.assign(n=100, n_clusters=100)
+    assert figures.describe_best(table, {"chance": 0.2}) == "b is highest (0.80): above chance"
+    assert figures.describe_best(table, {"chance": 0.2}, adjective="best") == "b is best (0.80): above chance"
+    assert figures.describe_best(table, {}) == "b is highest (0.80), a lowest (0.50)"
