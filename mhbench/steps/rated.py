@@ -247,7 +247,7 @@ def _mean_statistic(target_mask: np.ndarray | None, reference_mask: np.ndarray |
         "The mean or the difference (B,) from ratings (raters, items), NaN where none, and weights (B, items)."
         is_rated = ~np.isnan(ratings)
         n_ratings = is_rated.sum(0)
-        item_means = np.where(n_ratings > 0, np.where(is_rated, ratings, 0).sum(0) / np.maximum(n_ratings, 1), 0.0)
+        item_means = np.where(is_rated, ratings, 0).sum(0) / np.maximum(n_ratings, 1)
 
         def mean(mask):
             "The weighted mean of the columns' item means; NaN where no rated item has weight."
