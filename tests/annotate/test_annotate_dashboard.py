@@ -101,7 +101,7 @@ def test_hasty_pages_and_missed_checks_are_counted_for_items_at_the_first_occasi
         len(t.split()) for t in [*question.texts.values(), *question.context.values(), *question.targets.values()]
     )
     assert fastest(study, question) == pytest.approx(words / 10 + 1), "one second for the one answer"
-    quick, slow = fastest(study, question) - 0.5, fastest(study, question) + 0.5
+    quick, slow = fastest(study, question) - 0.5, fastest(study, question)  # just in time is not hasty
     with open_store(tmp_path / "a.sqlite", study) as store:
         enrol(store, study, ["r1", "r2"])
         again_at = next(p.question_id for p in Register(store).assigned("r1") if p.occasion)
@@ -133,6 +133,31 @@ def test_agreement_is_of_raters_first_answers_to_items_without_abstentions(tmp_p
     # ten labels of five units, five of each; one unit has both: 1 - (2/10) / (2 * 5 * 5 / (10 * 9))
     assert labels.estimate == pytest.approx(1 - 0.2 / (50 / 90))
     assert (found["questions"], found["untouched"], found["conflicts"]) == (3, 0, 1)
+
+
+def test_agreement_on_difficulty_is_by_the_order_of_its_levels(tmp_path):
+    """Krippendorff's ordinal alpha by hand: levels between two answers count, by the settings' order."""
+    study = build_study("example", {"kind": "agree"}, items(5))
+    levels = list(study.settings.difficulties)
+    assert levels != sorted(levels)
+    given = [(0, 0), (0, 1), (1, 2), (2, 2), (0, 2)]
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        said = {(r, f"q{k + 1}", 0, "key"): label("A") for k in range(5) for r in ("r1", "r2")}
+        for k, pair in enumerate(given):
+            said |= {(r, f"q{k + 1}", 0, "difficulty"): label(levels[x]) for r, x in zip(("r1", "r2"), pair)}
+        save(store, said)
+        found = {a.of: a for a in agreement(store, study)}
+    values = [x for pair in given for x in pair]
+
+    def apart(a: int, b: int) -> float:
+        a, b = sorted((a, b))
+        return (sum(a <= x <= b for x in values) - (values.count(a) + values.count(b)) / 2) ** 2 if a != b else 0.0
+
+    observed = sum(apart(*pair) for pair in given) / len(given)
+    expected = sum(apart(a, b) for a in values for b in values) / (len(values) * (len(values) - 1))
+    assert found["difficulty"].estimate == pytest.approx(1 - observed / expected)
+    assert found["difficulty"].n == 5
 
 
 def test_what_nobody_has_touched_is_counted_and_numbers_have_no_conflicts(tmp_path):
