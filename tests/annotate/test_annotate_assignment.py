@@ -114,3 +114,15 @@ def test_sides_of_a_duel_are_balanced_over_raters():
     study = build_study("example", {"kind": "duel", "axes": {"harm": "?"}}, items(1), said)
     left = Counter(present(study, study.questions[0], f"r{k}").sides[0] for k in range(400))
     assert abs(left["m1"] - 200) < 4 * 10  # four standard deviations of 400 fair coins
+
+
+def test_after_a_change_everybodys_questions_are_in_the_order_of_the_draw():
+    """Of what the whole draw is, a list is a part in the same order; what left the study is dropped."""
+    ids = [f"q{k}" for k in range(12)]
+    rule = Rule(rule="core_and_split", n_core=12, per_item=1)
+    order = core(rule, ids, 7)
+    assert order != sorted(order)
+    again = reassign(
+        rule, ids, {"a": [*ids, "gone"], "left": ids}, {("a", "q1"), ("left", "q3"), ("left", "q9")}, ["a"], 7
+    )
+    assert again == {"a": order, "left": sorted(["q3", "q9"], key=order.index)}

@@ -226,3 +226,28 @@ def test_a_skipped_conversation_counts_in_no_number_of_the_dashboard(tmp_path):
         assert (state["untouched"], state["conflicts"]) == (1, 0)
         assert [(a.of, a.n) for a in state["agreement"]] == [("warm", 1)]
         assert not any(slips.hasty for slips in rater_slips(store, study).values())
+
+
+def test_resolvers_who_take_part_get_the_conflicts_when_they_come_and_no_core_unasked(tmp_path):
+    """A second resolver gets them as well, one who left nothing new, and raters' coming shares out none."""
+    core = {"rule": "core_and_split", "n_core": 3, "per_item": 1, "resolver_core": False}
+    study = build_study("example", {"kind": "agree", "assignment": core}, items(3))
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        register = Register(store)
+        listed = lambda rater: [p.question_id for p in register.assigned(rater)]
+        enrol(store, study, ["r1", "r2"])
+        enrol(store, study, ["j1", "j0"], role="resolver")
+        register.withdraw("j0")
+        save(
+            store,
+            {
+                (r, q, 0, "key"): label("AB"[r == "r2"] if q == "q2" else "A")
+                for r in ("r1", "r2")
+                for q in ("q1", "q2")
+            },
+        )
+        assert listed("j1") == []
+        enrol(store, study, ["r3"])
+        assert listed("j1") == []
+        enrol(store, study, ["j2"], role="resolver")
+        assert listed("j1") == listed("j2") == ["q2"] and listed("j0") == []
