@@ -954,7 +954,7 @@ def test_verdicts_are_told_on_a_screen_by_paper_kind_and_reason():
     ) and "not there" not in ledger_command.verdict_summary(equal)
 
 
-CLAIMS = """
+SEVEN_CLAIMS = """
 paper: {name: Example}
 no_release: None.
 reasons: {in_words: It is said in words.}
@@ -972,7 +972,7 @@ claims:
 
 def test_a_claims_file_is_counted_for_its_author(tmp_path):
     "Of seven numbers two have what gives them, of which one is computed; of two a file is named, of three nothing."
-    (tmp_path / "claims.yaml").write_text(CLAIMS, encoding="utf-8")
+    (tmp_path / "claims.yaml").write_text(SEVEN_CLAIMS, encoding="utf-8")
     (tmp_path / "answers.csv").write_text("x\n1\n1\n0\n1\n", encoding="utf-8")
     told = ledger_command.check_claims(tmp_path / "claims.yaml").split("\n")
     assert told[-2:] == [
@@ -1010,7 +1010,7 @@ def test_the_files_of_a_paper_are_those_of_the_run_or_of_the_reports(tmp_path, m
 def test_the_files_that_a_claims_file_declares_are_named_with_their_hashes(tmp_path):
     "Of a table its own files, of described ratings those of their description; a pattern names several."
     ratings = "{files: r.csv, item: i, rater: r, value: v, scale: 1..5}"
-    text = CLAIMS.replace("{files: answers.csv}", "{files: 'a*.csv'}").replace(
+    text = SEVEN_CLAIMS.replace("{files: answers.csv}", "{files: 'a*.csv'}").replace(
         "{files: others.csv}", f"{{ratings: {ratings}}}"
     )
     (tmp_path / "claims.yaml").write_text(text, encoding="utf-8")
