@@ -137,7 +137,9 @@ def test_no_separator_is_guessed_where_none_stands_in_every_cell():
         ("x||y|", None, ("b", "an option must not be empty between others: the letters below it would move")),
         ("x|||", None, ("a", "options must be two or more")),
         ("x|X |y|", None, ("a", "options must differ; this one stands twice")),
+        ("A. x|B. X |C. y|", None, ("a", "options must differ; this one stands twice")),  # but for their letters
         ("x|y|N/A|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
+        ("1) x|2) n/a|3) y|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
         ("x|#N/A|y|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
         ("-|+|0|", None, ("a", "an option must be a text: leave the cell empty where there is none")),
         ("None|Na|y|", "None Na y", None),  # these are answers

@@ -199,6 +199,7 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
         raise Misfit(empty_column, "", "an option must not be empty between others: the letters below it would move")
     if len(option_texts) == 1:
         raise Misfit(first_column, option_texts[0], "options must be two or more")
+    option_texts = _remove_labels(option_texts)
     if absence_texts := [t for t in option_texts if folded(t) in _ABSENT]:
         raise Misfit(
             first_column, absence_texts[0], "an option must be a text: leave the cell empty where there is none"
@@ -209,7 +210,7 @@ def _options_of_row(row: dict[str, Any], columns: str | list[str] | None, separa
     repeated_options = [t for t, n in Counter(map(folded, option_texts)).items() if n > 1]
     if repeated_options:
         raise Misfit(first_column, repeated_options[0], "options must differ; this one stands twice")
-    return _remove_labels(option_texts)
+    return option_texts
 
 # %% ../../nbs/records/08_questions.ipynb #b4abc1bb
 KEYS = ("letter", "number", "number0", "text")  # number counts from 1, number0 from 0
