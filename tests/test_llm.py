@@ -904,6 +904,19 @@ def test_what_comes_back_holds_no_secret(monkeypatch):
     assert steps.of(job_of(steps), bad_answer).answer.error == "it is [key]"
 
 
+def test_replicas_that_confirm_a_refusal_are_counted_anew_where_it_is_another_one():
+    "Of two replicas that must refuse the same, the one that refused something else does not count."
+    steps = steps_of()
+    learner, job = steps.learner, job_of(steps)
+    learner.enough = 2
+    job.lesson, job.refusers, job.replica = "another refusal", {0}, 1
+    terms = learner.lesson(refusal_of(job).refusal)
+    assert not learner.lasts(job, terms) and job.refusers == {1}
+    assert not learner.lasts(job, terms) and job.refusers == {1}
+    job.replica = 0
+    assert learner.lasts(job, terms) and job.refusers == {0, 1}
+
+
 def test_a_refusal_of_what_others_were_answered_with_ends_in_a_remedy():
     "It is sent as often as the entry says, and then the error says what to write into the entry."
     steps = steps_of(max_attempts=2)

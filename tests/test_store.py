@@ -173,6 +173,22 @@ def test_a_damaged_file_is_set_aside_and_named(tmp_path, damage):
     assert any("damaged-1" in sentence for sentence in NOTES)
 
 
+@pytest.mark.parametrize("message", ["database or disk is full", "database is locked"])
+def test_an_error_that_is_no_damage_is_raised_at_once_and_sets_no_file_aside(tmp_path, message):
+    results = ResultStore(tmp_path / "encoders.sqlite")
+    results.put(one())
+    messages = []
+
+    def fail():
+        messages.append(message)
+        raise sqlite3.OperationalError(message)
+
+    with pytest.raises(sqlite3.OperationalError, match=message):
+        results._guard(fail)
+    assert messages == [message] and not list(tmp_path.glob("*.damaged-*"))
+    assert list(results.get(list(one()))) == list(one())
+
+
 CHANGES = [
     "value = zeroblob(16)",
     "value = substr(value, 1, 130)",
