@@ -78,6 +78,7 @@ for _base in (0x1F150, 0x1F170, 0x1F1E6):
     _ODD |= {_base + k: 65 + k for k in range(26)}
 for _base in (0x2776, 0x2780, 0x278A):
     _ODD |= {_base + k: 49 + k for k in range(9)}
+_PLAIN = _WIDE | _ODD  # code point -> what stands for it
 _ALIKE = dict(zip("ΑΒΕΗΙΚΜΝΟΡΤΧΖСАВЕНІКМОРТХ", "ABEHIKMNOPTXZCABEHIKMOPTX"))
 _LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for a word that begins a sentence
     rf"(?<!\w)(?<!\w['’-])[{''.join(_ALIKE)}](?![\w'’-])(?:(?!\s+[^\W\d_])|(?<=[^\W_] .)|(?<=[,:—–-] .))"
@@ -85,7 +86,7 @@ _LOOKS = re.compile(  # a Greek or a Cyrillic capital that stands alone, but for
 
 
 def _in_ascii(text: str) -> str:
-    return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_WIDE | _ODD))
+    return _LOOKS.sub(lambda m: _ALIKE[m[0]], text.translate(_PLAIN))
 
 # %% ../../nbs/ask/03_parse.ipynb #e474318f
 def answer_part(text: str | None, numbered: bool = False, questions: bool = True) -> str:

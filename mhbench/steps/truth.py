@@ -63,10 +63,9 @@ def _one_chance(declared_p_correct: pd.Series) -> float:
 def accuracy_truth(accuracy: pd.DataFrame, scores: pd.DataFrame, declared: pd.DataFrame) -> pd.DataFrame:
     "Declared and estimated accuracy, of all items and by category. Columns: TRUTH."
     rows, answers_with_truth = [], _declared_answers(scores, declared)
+    rows_by_run = dict(iter(answers_with_truth.groupby(["model", "mode"])))
     for r in accuracy[accuracy["by"].isin(["all", "category"])].to_dict("records"):
-        model_rows = answers_with_truth[
-            (answers_with_truth["model"] == r["model"]) & (answers_with_truth["mode"] == r["mode"])
-        ]
+        model_rows = rows_by_run.get((r["model"], r["mode"]), answers_with_truth[:0])
         group_rows = model_rows if r["by"] == "all" else model_rows[model_rows["category"].astype(str) == r["group"]]
         truth = _one_chance(group_rows["right"])
         if r["by"] == "all" and len(group_rows) or abs(truth - model_rows["right"].mean()) > APART:
