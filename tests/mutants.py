@@ -579,6 +579,7 @@ def in_child(work, timeout: float, log: Path):
     "What `work` returns in a process of its own; None where it takes too long or dies."
     into = log.with_suffix(".pickle")
     into.unlink(missing_ok=True)
+    main = sys.modules["__main__"]
     pid = os.fork()
     if not pid:
         os.setsid()
@@ -587,7 +588,8 @@ def in_child(work, timeout: float, log: Path):
             os.dup2(out.fileno(), 2)
         resource.setrlimit(resource.RLIMIT_DATA, (24 << 30, 24 << 30))  # browsers reserve more than they use
         try:
-            into.write_bytes(pickle.dumps(work()))
+            result, sys.modules["__main__"] = work(), main  # an example that was cut off leaves its own
+            into.write_bytes(pickle.dumps(result))
         except BaseException:
             import traceback
 

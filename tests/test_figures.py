@@ -233,3 +233,12 @@ def test_the_best_is_said_to_be_highest_unless_a_simulated_one_is_left_out():
     assert figures.describe_best(table, {"chance": 0.2}) == "b is highest (0.80): above chance"
     assert figures.describe_best(table, {"chance": 0.2}, adjective="best") == "b is best (0.80): above chance"
     assert figures.describe_best(table, {}) == "b is highest (0.80), a lowest (0.50)"
+
+
+def test_of_equal_estimates_the_first_row_is_highest_and_the_last_is_lowest():
+    "In the order of the table, and of more rows than a sort of few keeps in order by itself."
+    estimates = np.random.default_rng(1).choice([0.2, 0.4, 0.6], 40)
+    table = pd.DataFrame({"rater": [f"r{k}" for k in range(40)], "n": 50, "estimate": estimates})
+    highest, lowest = (np.flatnonzero(estimates == x) for x in (0.6, 0.2))
+    sentence = figures.describe_extremes(table.assign(ci_low=0.1, ci_high=0.9), "rater", "strictest", "mildest")
+    assert sentence.startswith(f"r{highest[0]} strictest (0.60), r{lowest[-1]} mildest (0.20)")
