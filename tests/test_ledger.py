@@ -981,6 +981,12 @@ def test_a_claims_file_is_counted_for_its_author(tmp_path):
     ]
 
 
+def test_a_claim_from_a_table_that_its_file_does_not_declare_is_refused(tmp_path):
+    (tmp_path / "claims.yaml").write_text(SEVEN_CLAIMS.replace("table: others", "table: other"), encoding="utf-8")
+    with pytest.raises(ValueError, match="table must be declared in `tables`; got 'other'"):
+        ledger_command.check_claims(tmp_path / "claims.yaml")
+
+
 def test_the_files_of_a_paper_are_those_of_the_run_or_of_the_reports(tmp_path, monkeypatch):
     of = lambda study: SimpleNamespace(name="P", path=tmp_path / study / "claims.yaml")
     release = SimpleNamespace(repository="example.org/r", commit="c0ffee")
