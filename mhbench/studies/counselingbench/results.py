@@ -195,7 +195,7 @@ def printed_facts(claims: Claims, tests: pd.DataFrame) -> pd.DataFrame:  # fact,
         "families of medical models of table 2": len({_family(m) for m in zero_shot_accuracy.index[is_medical]}),
         "general models of table 2": (~is_medical).sum() - 1,  # without GPT-4o
         "models of table 2 that pass": len(passing_models),
-        "large models of table 2 that pass": passing_models.str.contains("gpt4o|70B").sum(),
+        "large models of table 2 that pass": passing_models.str.contains("^gpt4o$|70B").sum(),
         "reduction from gpt4o to Llama-3-70B-in": -_relative_excess(
             zero_shot_accuracy["Llama-3-70B-in"], zero_shot_accuracy["gpt4o"]
         ),

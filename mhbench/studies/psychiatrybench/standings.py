@@ -291,14 +291,13 @@ def _estimate_points(value: float, draws: np.ndarray, n: int, n_clusters: int, s
 
 def _rank_marks(values: np.ndarray) -> list[str]:  # (M,), NaN where there is none
     "Best, second and lowest of three values or more; equal values share a mark, and have none where all are equal."
-    points = np.round(values, 9)  # equal but for rounding errors
-    observed_points = points[~np.isnan(points)]
-    if len(observed_points) < 3 or len(set(observed_points)) == 1:
+    observed_values = values[~np.isnan(values)]
+    if len(observed_values) < 3 or np.ptp(observed_values) < 1e-9:
         return [""] * len(values)
     marks = []
-    for x in points:
-        n_larger, n_smaller = int((observed_points > x).sum()), int((observed_points < x).sum())
-        tied_suffix = ", tied" if (observed_points == x).sum() > 1 else ""
+    for x in values:
+        n_larger, n_smaller = int((observed_values > x + 1e-9).sum()), int((observed_values < x - 1e-9).sum())
+        tied_suffix = ", tied" if (np.abs(observed_values - x) <= 1e-9).sum() > 1 else ""
         mark = {0: "best", 1: "second"}.get(n_larger, "" if n_smaller else "lowest")
         marks.append("" if np.isnan(x) or not mark else mark + tied_suffix)
     return marks
