@@ -19,7 +19,7 @@ import pytest
 from mhbench.errors import refuse  # noqa: F401
 from mhbench.records.schema import Item, Rating, Response
 from mhbench.report import page
-from mhbench.run import asking, execute, graph, process
+from mhbench.run import asking, cli, execute, graph, process
 from mhbench.run.cli import main
 from mhbench.tools import aggregates, compare, eee, export, fetch, replicate, sweep
 
@@ -891,6 +891,32 @@ def test_a_template_is_found_by_its_interpreter_and_its_environment():
     assert address == f"\0mhbench-{digest}"
     for environment in ({}, {"DVC_STAGE": "x"}, {"MHBENCH_DVC": "1"}):
         assert process._copy_template(["py"], [], environment, 0) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a template of stages is made under Linux")
+def test_a_template_is_started_once_for_the_stages_of_a_pipeline(monkeypatch):
+    started, mask = [], lambda: signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    popen = lambda command, pass_fds, env, **_: started.append((command, env, os.dup(pass_fds[0]), mask()))
+    monkeypatch.setattr(process.subprocess, "Popen", popen)
+    process.start_template()
+    assert not started, "no pipeline runs"
+    monkeypatch.setenv("MHBENCH_DVC", str(os.getpid()))
+    for stage in ("inputs", "inputs", "score@mhqa"):
+        monkeypatch.setenv("DVC_STAGE", stage)
+        process.start_template()
+    [(command, environment, listener, blocked)] = started
+    os.close(listener)
+    assert command[0] == sys.executable and "serve_copies()" in command[-2] and signal.SIGINT in blocked - mask()
+    assert environment == {**os.environ, "DVC_STAGE": "inputs", "PYTHONHASHSEED": "0"}
+
+
+@pytest.mark.parametrize(("recorded", "starts"), [({}, 1), ({"score mhqa": {}}, 0)])
+def test_the_stage_inputs_starts_the_template_where_parameters_have_changed(monkeypatch, recorded, starts):
+    started = []
+    monkeypatch.setattr(cli, "recorded_parameters", lambda top: recorded)
+    monkeypatch.setattr(cli, "start_template", lambda: started.append(1))
+    monkeypatch.setattr("mhbench.run.inputs.record_inputs", lambda params: {})
+    assert cli.main(["inputs"]) == 0 and len(started) == starts
 
 
 def test_a_program_runs_a_stage_by_the_command_line(monkeypatch, tmp_path):

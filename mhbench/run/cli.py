@@ -20,7 +20,7 @@ import mhbench
 from ..errors import numbered, plain, refuse, system_remedy
 from ..records.database import clone_of, private_file
 from .graph import part_name, recorded_parameters, root
-from .process import prepare_child_process, run_in_child_process
+from .process import prepare_child_process, run_in_child_process, start_template
 from ..subcommand import PARAMS, CommandParser, add_subcommands, argument, declarations, subcommand
 
 # %% auto #0
@@ -98,6 +98,8 @@ def _run_stage_command(a):
 # %% ../../nbs/run/08_cli.ipynb #ed51b9ce
 @subcommand("inputs", "hash the corpora, answers and templates that the run reads, for DVC to compare", PARAMS)
 def _inputs(a):
+    if not recorded_parameters(root()):
+        start_template()  # stages follow: it loads meanwhile
     from mhbench.run.inputs import record_inputs
     from mhbench.run.params import load_params, unread_ratings
     from mhbench.run.process import position

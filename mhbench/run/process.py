@@ -31,7 +31,8 @@ from ..errors import refuse
 from .graph import graph, jobs, place
 
 # %% auto #0
-__all__ = ['EVERY_S', 'run_in_child_process', 'serve_copies', 'stage_by_command', 'prepare_child_process', 'position', 'Live']
+__all__ = ['EVERY_S', 'run_in_child_process', 'start_template', 'serve_copies', 'stage_by_command', 'prepare_child_process',
+           'position', 'Live']
 
 # %% ../../nbs/run/10_process.ipynb #86563f78
 _STAGE = "from mhbench.run.cli import main; raise SystemExit(main(in_process=True))"
@@ -42,14 +43,15 @@ def _hold_interrupts(is_blocked: bool) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK if is_blocked else signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
+def _interpreter_and_environment() -> tuple[list[str], dict[str, str]]:
+    "The command of an interpreter that imports as this one does, and the variables of a stage."
+    interpreter_command = [sys.executable, *([] if {"", os.getcwd()} & set(sys.path) else ["-P"]), "-c"]
+    return interpreter_command, {**os.environ, "PYTHONHASHSEED": "0"}
+
+
 def run_in_child_process(words: list[str]) -> int:  # the exit status
     "Run a command in a process of its own, and wait for it."
-    interpreter_command = [
-        sys.executable,
-        *([] if {"", os.getcwd()} & set(sys.path) else ["-P"]),
-        "-c",
-    ]  # imports as this one
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    interpreter_command, environment = _interpreter_and_environment()
     stdin, caller_fd = os.pipe()  # a pipe from this process, which ends with it, however that ends
     _hold_interrupts(True)
     child = _copy_template(interpreter_command, words, environment, stdin) or subprocess.Popen(
@@ -108,16 +110,15 @@ class _Copy:
         return int(self.lines.readline() or -signal.SIGKILL)
 
 # %% ../../nbs/run/10_process.ipynb #aa6f3937
-def _copy_template(
-    interpreter_command: list[str], words: list[str], environment: dict[str, str], stdin: int
-) -> _Copy | None:
-    "Run a command in a copy of the pipeline's template; None where there is none, or no pipeline."
+def _template_address(interpreter_command: list[str], environment: dict[str, str]) -> str | None:
+    "The address of the pipeline's template, which is started where there is none; None where no pipeline runs."
     if sys.platform != "linux" or not {"DVC_STAGE", "MHBENCH_DVC"} <= environment.keys():
         return None
     address = _socket_address(interpreter_command, environment)
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:  # an error: there is one
         listener.bind(address)
         listener.listen()
+        signals_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # an interrupt is for the commands
         subprocess.Popen(
             [*interpreter_command, _TEMPLATE + _STAGE, str(listener.fileno())],
             pass_fds=[listener.fileno()],
@@ -126,6 +127,22 @@ def _copy_template(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals_before)
+    return address
+
+
+def start_template() -> None:
+    "Start the template of the pipeline that runs this process, unless there is one or no pipeline does."
+    _template_address(*_interpreter_and_environment())
+
+
+def _copy_template(
+    interpreter_command: list[str], words: list[str], environment: dict[str, str], stdin: int
+) -> _Copy | None:
+    "Run a command in a copy of the pipeline's template; None where there is none, or no pipeline."
+    address = _template_address(interpreter_command, environment)
+    if address is None:
+        return None
     command = {"words": words, "folder": os.getcwd(), "environment": environment}
     with contextlib.suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
