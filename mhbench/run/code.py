@@ -88,6 +88,7 @@ def _imports(tree: ast.AST, package: str = "") -> Iterator[str]:
             yield from _imports(node, package)
 
 # %% ../../nbs/run/12_code.ipynb #9c8df115
+@cache
 def module_facts(source: str, package: str = "") -> tuple[str, list[str]]:  # SHA-256; what it imports of mhbench
     "What a module does, and what it needs."
     tree = ast.parse(source)

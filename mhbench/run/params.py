@@ -393,13 +393,13 @@ def _lineages_of_models(p: dict, study: str | None, settings: dict) -> dict[str,
     "The families of the models that a stage may meet: those of the run, the judges, and those of tables of answers."
     answers = (p["studies"][study].get("prepare") or {}).get("answers") or {} if study else {}
     judges = (asked_by(p, "judge", study).get("judges") or []) if study else []
-    models_of_study = [
+    models_of_study = {
         *p["run"]["models"],
         *judges,
         *(settings.get("judges") or []),
         *(settings.get("asked") or []),
         *answers,
-    ]
+    }
     family_by_model = {
         m: p["models"][m]["lineage"] for m in p["models"] if m in models_of_study and p["models"][m].get("lineage")
     }
@@ -481,7 +481,7 @@ def stage_parameters(p: dict, stage: str, study: str | None = None, model: str |
         "tie_breaker": settings_of_stage.get("tie_breaker") or _tie_breaker_of_panel(p, study),
         "executor": dict(p.get("executor") or {}),
         "run": dict(p["run"]),
-        "registry": {m: registry_facts_of(m) for m in p["run"]["models"]},
+        "registry": {m: registry_facts_of(m) for m in p["run"]["models"] if "registry" in parameter_names},
         "same_model": _same_model(p, study),
     }
     if "entries" in parameter_names:
