@@ -356,38 +356,38 @@ def test_any_text_has_a_result(text):
 def test_long_outputs_take_no_time():
     import time
 
-    start = time.process_time()
     for text in (
-        "of of (B (follow of " * 5000,
+        "of of (B (follow of " * 1500,
         "(" * 20000,
-        "A, " * 10000 + "x",
-        "answer " * 10000,
+        "A, " * 2500 + "x",
+        "answer " * 5000,
         "<think>" * 5000,
         "{" * 5000,
-        "1. B\n" * 5000,
+        "1. B\n" * 2000,
         "the answer is not " * 3000,
         "a" + "\n" * 20000 + "b",
         "answer" + " " * 20000 + "x",
-        "Refer for a medication review " * 2000,
-        "if x, the answer for x " * 3000,
-        "A)\nB)\n" * 5000,
-        "B. " * 20000,
+        "Refer for a medication review " * 1000,
+        "if x, the answer for x " * 1500,
+        "A)\nB)\n" * 1500,
+        "B. " * 5000,
         '"reasoning": "' * 3000,
         "<reasoning>" * 4000,
         "~~" * 10000,
-        "the most x " * 5000 + "B",
-        "so B so B " * 5000,
-        "Refer for a medication review (A " * 2000,
+        "the most x " * 2000 + "B",
+        "so B so B " * 2000,
+        "Refer for a medication review (A " * 1000,
         "答案是 " * 8000,
-        "answer, aaa " * 5000 + "B",
-        "A is correct. " * 3000 + "No, x. " * 5000,
-        "A ✅ " * 6000,
-        "x, y: " * 6000 + "B",
+        "answer, aaa " * 2000 + "B",
+        "A is correct. " * 1000 + "No, x. " * 1500,
+        "A ✅ " * 2000,
+        "x, y: " * 2000 + "B",
     ):
+        start = time.process_time()
         parse_choice(text, OPTIONS)
         parse_extended_matching(text, 4, 8)
         parse_labels(text, ["mood"])
-    assert time.process_time() - start < 20  # a pattern that backtracks without bound takes minutes
+        assert time.process_time() - start < 2, text[:20]  # a pattern that backtracks without bound takes minutes
 
 
 def test_extended_matching_in_every_form():

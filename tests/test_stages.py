@@ -21,8 +21,8 @@ def demo(clone, tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "mhbench"
     shutil.copytree(clone, folder, symlinks=True)
     p = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
-    few = {"n_items": 1, "demonstrations": 1}
-    p["studies"]["counselingbench"]["generate"]["modes"] = {"zero_shot": {"n_items": 2}, "few_shot": few, "cot": few}
+    p["studies"]["counselingbench"]["generate"]["modes"] = {"zero_shot": {"n_items": 1}, "cot": {"n_items": 1}}
+    p["models"]["gemma"]["max_tokens"] = {"answer": 16, "reasoning": 16}
     p["studies"]["mhqa"]["compose"] |= {"n_examined": 2}
     for study in ("psychiatrybench", "medqade"):
         p["studies"][study]["judge"]["judges"] = ["minilm"]
