@@ -148,6 +148,32 @@ def test_captures_in_a_cell(tmp_path):
     )
 
 
+def test_a_cell_says_which_columns_of_its_row_hold_its_ratings(tmp_path):
+    text = "file,anna_w,carl_w\nx_anna.txt,3,\ny_carl.txt,,4\n"
+    more = {"cells": {"file": "{item}_{rater}.txt"}, "rater": "rater", "value": "{rater}_{criterion}"}
+    got = reads(tmp_path, text, **more)
+    assert named(got, "item", "rater", "criterion", "label") == [("x", "anna", "w", "3"), ("y", "carl", "w", "4")]
+
+
+def test_the_listed_criteria_say_where_the_name_of_a_rater_ends(tmp_path):
+    "A name with an underscore was cut at it: its columns were left out in silence, or read as another rater's."
+    text, more = "item,anna_b_w,anna_b_v,carl_w,carl_v\n1,3,4,2,1\n", {"rater": "", "value": "{rater}_{criterion}"}
+    got = reads(tmp_path, text, **more, criterion=["v", "w"])
+    assert named(got, "rater", "criterion", "label") == [
+        ("anna_b", "w", "3"), ("anna_b", "v", "4"), ("carl", "w", "2"), ("carl", "v", "1")
+    ]  # fmt: skip
+    refused(tmp_path, text, "a column's name in r.csv must fit '{rater}_{criterion}' in one way", "'anna_b_w'", **more)
+    refused(tmp_path, text, "in one way", "'anna_b_w'", **more, criterion=["w", "v", "b_w"])
+    got = reads(tmp_path, text, name="anna_b.csv", **more | {"files": "{rater:anna.*}.csv", "criterion": ["v"]})
+    assert named(got, "rater", "criterion", "label") == [("anna_b", "v", "4")], "the file's name says it, too"
+
+
+def test_a_label_in_another_case_or_spacing_is_the_same_label(tmp_path):
+    more = {"scale": {"steps": ["not sure", "very  sure"], "beside": ["no answer"]}}
+    got = reads(tmp_path, HEAD + "1,7,Not  sure\n2,7,not\u00a0sure\n3,7,very sure\n4,7,No  Answer\n", **more)
+    assert named(got, "label") == [("not sure",), ("not sure",), ("very  sure",), ("no answer",)]
+
+
 def test_checkboxes_of_redcap(tmp_path):
     text = "record_id,rater,q001___1,q001___2,q001____99,q002___1\n1,7,1,1,0,0\n2,8,0,0,1,1\n3,9,,,,\n"
     more = {"value": "q{item}___{option}", "scale": {"options": ["1", "2"]}, "missing": ["-99"]}

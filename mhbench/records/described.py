@@ -97,7 +97,7 @@ class Scale(Record):
             return _RATED, text, None
         step_index = self._places.get(text)
         if step_index is None:  # another case or spacing is the same label, where only one is meant
-            matches = [s for s in (*self.steps, *self.beside) if " ".join(s.casefold().split()) == text.casefold()]
+            matches = [s for s in (*self.steps, *self.beside) if folded(s) == folded(text)]
             return self.read(matches[0]) if len(matches) == 1 and matches[0] != text else (_OUTSIDE, text, None)
         return _RATED, text, float(step_index) if self.kind == "ordered" else None
 
@@ -576,6 +576,14 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
     if not _hole_names(column_template):
         _look_up(row.cells, column_template, row.place, "value's column")
         return [_Column(column_template, {}, criteria_and_keys)]
+    if listed_criteria:
+        criterion_pattern = "|".join(map(re.escape, listed_criteria))
+        column_template = column_template.replace("{criterion}", f"{{criterion:{criterion_pattern}}}")
+    hole_names = _hole_names(column_template)
+    known_names = {k: row.names[k] for k in hole_names if k in row.names}  # by the name of the file, or a cell
+    column_template = _fill_holes(column_template, known_names)
+    # REDCap writes the option -99 of q1 as q1____99; a name of its fields ends in no underscore
+    place = "" if "option" in hole_names else f"a column's name in {row.place.partition(':')[0]}"
     value_columns: list[_Column] = []
     columns_without_values = {
         part.item,
@@ -587,17 +595,13 @@ def _value_columns(part: RatingPart, row: _Row) -> list[_Column]:
         *part.cells,
     }
     for column in row.cells:
-        text_by_hole = _match_template(column_template, str(column)) if column not in columns_without_values else None
-        if text_by_hole is None or any(row.names.get(k, v) != v for k, v in text_by_hole.items()):
+        if column in columns_without_values:
             continue
-        if not listed_criteria or text_by_hole.get("criterion", listed_criteria[0]) in listed_criteria:
-            value_columns.append(_Column(str(column), text_by_hole, criteria_and_keys))
+        text_by_hole = _match_template(column_template, str(column), place)
+        if text_by_hole is not None:
+            value_columns.append(_Column(str(column), text_by_hole | known_names, criteria_and_keys))
     criteria_of_columns = [c.names.get("criterion") for c in value_columns]
-    missing_criteria = (
-        [c for c in listed_criteria if c not in criteria_of_columns]
-        if "criterion" in _hole_names(column_template)
-        else []
-    )
+    missing_criteria = [c for c in listed_criteria if c not in criteria_of_columns] if "criterion" in hole_names else []
     if missing_criteria or not value_columns:
         expected_column = (
             _fill_holes(column_template, {"criterion": missing_criteria[0]}) if missing_criteria else column_template
@@ -836,11 +840,13 @@ def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
 def _read_part(part: RatingPart, folder: Path, away: set[str] | None = None) -> _Reading:
     "The ratings of one part."
     r = _Reading(part)
+    names_in_cells = itertools.chain.from_iterable(map(_hole_names, part.cells.values()))
+    has_own_columns = bool({*names_in_cells} & {*_hole_names(part.value)})  # each row
     for path, rows in _prepared_files(part, folder, away, r.notes):
         columns: list[_Column] | None = None
         row = None
         for row in rows:
-            if columns is None or part.keys or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
+            if columns is None or has_own_columns or path.suffix.lower() in (".json", ".jsonl", ".ndjson"):
                 columns = _value_columns(part, row)
             ticks_by_captured_names: dict[tuple, dict[str, str]] = {}
             for column in columns:
