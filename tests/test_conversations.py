@@ -419,6 +419,13 @@ def test_one_file_is_planned_held_graded_rated_by_people_and_a_study(top, capsys
     means = pd.read_parquet(folder / "results/ratings/talks/means.parquet")
     beside = pd.read_parquet(folder / "results/ratings/talks/judges.parquet")
     assert set(means["criterion"]) >= set(file["criteria"]) and {"j1", "j2"} <= set(beside["judge"])
+    kept, left = list(file["criteria"])
+    (folder / "talks.yaml").write_text(yaml.safe_dump(file | people | {"criteria": {kept: file["criteria"][kept]}}))
+    assert main(["converse", "talks.yaml"]) == 0
+    [of_kept, of_left] = re.search(
+        rf"(\d+) by people; (\d+) by people left out, of {left}\n", capsys.readouterr().out
+    ).groups()
+    assert int(of_kept) + int(of_left) == by_people and int(of_left) > 8
 
 
 def test_a_reply_that_is_no_verdict_is_missing_in_the_ratings_and_no_request_is_lost(top, capsys):
