@@ -102,7 +102,10 @@ def test_levels_of_nested_objects(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps(whole))
     got = read_ratings(given | {"files": "r.json"}, tmp_path)
     assert named(got, "item", "target", "rater", "criterion", "score")[1] == ("q1", "m1", "s2", "overall", 5.0)
-    assert counted(got) == {"rated": 3, "missing": 1, "declared missing": 1}
+    assert counted(got) == {"rated": 3, "missing": 1, "declared missing": 1} and got.notes == []
+    (tmp_path / "r.json").write_text(json.dumps(whole | {"q2": None, "q3": [whole["q1"]]}))
+    got = read_ratings(given | {"files": "r.json"}, tmp_path)
+    assert got.notes == ["2 values hold no object by target, and are left out"] and len(got.frame) == 3
 
 
 def test_a_list_below_a_parent(tmp_path):

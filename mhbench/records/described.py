@@ -340,19 +340,23 @@ def _rows_by_header(
             yield f"{path.name}:{line}", dict(zip(columns, itertools.chain(row, itertools.repeat(None))))
 
 # %% ../../nbs/records/09_described.ipynb #7c2b81a3
-def _nested_objects(value: Any, key_names: Sequence[str], outer_keys: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _nested_objects(
+    value: Any, key_names: Sequence[str], outer_keys: dict[str, Any], notes: Counter
+) -> Iterator[dict[str, Any]]:
     "The objects below some levels of nested ones, with the key of each level under its name."
     if not key_names:
         yield {**value, **outer_keys} if isinstance(value, dict) else {"": value, **outer_keys}
     elif isinstance(value, dict):
         for key, inner_value in value.items():
-            yield from _nested_objects(inner_value, key_names[1:], outer_keys | {key_names[0]: key})
+            yield from _nested_objects(inner_value, key_names[1:], outer_keys | {key_names[0]: key}, notes)
+    else:
+        notes[f"values hold no object by {key_names[0]}, and are left out"] += 1
 
 # %% ../../nbs/records/09_described.ipynb #7c9ab068
-def _iterate_json_objects(path: Path, part: RatingPart) -> _Rows:
+def _iterate_json_objects(path: Path, part: RatingPart, notes: Counter) -> _Rows:
     for place, document in json_rows(path, part.encoding, numbers=False):
         if part.keys:
-            for k, row in enumerate(_nested_objects(document, part.keys, {}), 1):
+            for k, row in enumerate(_nested_objects(document, part.keys, {}, notes), 1):
                 yield f"{place}:{'/'.join(str(row[key]) for key in part.keys)}", row
             continue
         if not part.each:
@@ -371,7 +375,7 @@ def described_rows(path: Path, part: RatingPart, notes: Counter | None = None) -
     suffix = path.suffix.lower()
     notes = Counter() if notes is None else notes
     if suffix in (".json", ".jsonl", ".ndjson"):
-        return _iterate_json_objects(path, part)
+        return _iterate_json_objects(path, part, notes)
     if suffix in (".csv", ".tsv", ".txt"):
         return _rows_by_header(path, text_rows(path, part.encoding, part.delimiter), part.skip, notes)
     if suffix in (".xlsx", ".xlsm"):
