@@ -1,6 +1,6 @@
 """How fast answers are read, how well, and where recorded answers are read otherwise than by their authors.
 
-Run: python benchmarks/parse.py
+Run: python benchmarks/parse.py [rounds]
 
 The texts are `tests/data/answer_forms*.jsonl`. The recorded answers are in $MHBENCH_DATASETS, by default
 `../shared/datasets`; of those of MENTAT, ids and letters are printed, and nothing else, where MHBENCH_MENTAT_PASSWORD
@@ -21,7 +21,7 @@ from mhbench.ask import parse
 DATASETS = Path(os.environ.get("MHBENCH_DATASETS", ROOT.parent / "shared" / "datasets"))
 
 
-def seconds_each(rows: list[dict], times: int = 3) -> float:
+def seconds_each(rows: list[dict], times: int = int(*sys.argv[1:] or [3])) -> float:
     "CPU seconds for one answer, none of them known from before; patterns are compiled first."
     spent = []
     for _ in range(times + 1):

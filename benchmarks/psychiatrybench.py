@@ -166,7 +166,9 @@ def with_loops(scores: pd.DataFrame, judged: pd.DataFrame, items: list[Item], dr
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=1000)
-    draws = parser.parse_args().draws
+    parser.add_argument("--models", type=int, default=15)
+    given = parser.parse_args()
+    draws, MODELS = given.draws, MODELS[: given.models]
     rng = np.random.default_rng(20250107)
     items = simulated_items(rng)
     scores, judged = simulated_answers(items, rng)

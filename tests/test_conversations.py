@@ -647,15 +647,19 @@ def test_a_dry_run_counts_what_is_held_then_what_is_graded():
     assert stopped.graded is None and {x.ended for x in stopped.transcripts} == {"stopped"}
 
 
-# ---------------------------------------------------------------- two hundred of ten turns
+# ---------------------------------------------------------------- two hundred of four turns
 
 HELD = """
-import sys, pathlib
+import sys
 sys.path.insert(0, "tests")
-from test_conversations import Talk, TalkLimits, converse, ep, script, write_transcripts, MODEL
+from asking import MODEL, ep
+from mhbench.ask.conversation import Talk, converse
+from mhbench.records.transcript import Scenario, write_transcripts
 url, cache, out = sys.argv[1:]
 endpoint = ep(url, concurrency=64, timeout_s=60.0)
-done = converse([Talk(script(k), (MODEL, endpoint)) for k in range(200)], cache=cache, progress=False)
+given = [(f"c{k}", [f"message {n} of {k}" for n in range(4)]) for k in range(200)]
+scripts = [Scenario(item_id=i, study="s", prompts=prompts, source="test") for i, prompts in given]
+done = converse([Talk(s, (MODEL, endpoint)) for s in scripts], cache=cache, progress=False)
 write_transcripts([t.model_copy(update={"source": "test"}) for t in done], out)
 """
 
@@ -670,7 +674,7 @@ def held(server, folder, name, wait=True):
 
 @pytest.mark.whole
 def test_twice_as_many_conversations_as_requests_at_once_take_as_long_as_their_delay():
-    delay, n = 0.8, 384  # a quick service's; the shortest possible time is 4.8 s
+    delay, n = 1.2, 384  # a quick service's; the shortest possible time is 7.2 s
     with FaultServer(delay=delay) as server:
         endpoint = ep(server.url, concurrency=64, timeout_s=60.0)
         began = time.monotonic()
@@ -685,15 +689,15 @@ def test_twice_as_many_conversations_as_requests_at_once_take_as_long_as_their_d
 def test_killed_at_half_the_same_transcripts_come_and_few_turns_are_asked_twice(tmp_path):
     with FaultServer(delay=0.05) as server:
         held(server, tmp_path, "whole")
-        assert len(server.asked) == 2000
+        assert len(server.asked) == 800
         child = held(server, tmp_path, "killed", wait=False)
-        while len(server.asked) < 3000 and child.poll() is None:
+        while len(server.asked) < 1200 and child.poll() is None:
             time.sleep(0.01)
         child.kill()
         child.wait()
-        assert len(server.asked) < 3900 and not (tmp_path / "killed.jsonl").exists()
+        assert len(server.asked) < 1560 and not (tmp_path / "killed.jsonl").exists()
         held(server, tmp_path, "killed")
-        twice = len(server.asked) - 4000
+        twice = len(server.asked) - 1600
     assert 0 <= twice <= 64, twice
     texts = [[(t.role, t.text) for t in x.turns] for x in read_transcripts(tmp_path / "whole.jsonl")]
     assert texts == [[(t.role, t.text) for t in x.turns] for x in read_transcripts(tmp_path / "killed.jsonl")]
