@@ -26,7 +26,15 @@ from mhbench.run.params import load_params
 from mhbench.steps.answers import nearest_option
 from mhbench.steps.contamination import complete
 from mhbench.steps.failures import failed_requests
-from mhbench.steps.generate import SELF_CONSISTENCY, generate, generation_requests, response, select_items, settings
+from mhbench.steps.generate import (
+    SELF_CONSISTENCY,
+    generate,
+    generation_requests,
+    names_without_items,
+    response,
+    select_items,
+    settings,
+)
 from mhbench.steps.respondents import about_gaps, count_responses, generate_metrics, respondents_table
 from mhbench.steps.score import read_answer, score_responses
 
@@ -251,6 +259,17 @@ def test_a_draw_of_items_does_not_hang_on_their_order():
 @pytest.mark.parametrize(
     "bad", [{"samples": 0}, {"temperatures": [-1.0]}, {"sample": 2}, {"n_items": "7"}, {"self_consistency": "yes"}]
 )
+def test_a_name_that_no_item_has_is_named():
+    items = mc(3, category="mood", variant={"set": "D0"})
+    modes = {"zero_shot": {"categories": ["mood", "moood"], "tasks": ["cloze"]}, "cot": {"n_items": {"D0": 2, "D1": 1}}}
+    assert names_without_items(items, modes | {"few_shot": None}) == [
+        "zero_shot: categories has moood, which no item has; those of the items are mood",
+        "zero_shot: tasks has cloze, which no item has; those of the items are multiple_choice",
+        "cot: sets has D1, which no item has; those of the items are D0",
+    ]
+    assert names_without_items(mc(1), {"cot": {"sets": ["D2"]}})[0].endswith("those of the items are none")
+
+
 def test_a_misspelt_or_impossible_setting_is_refused(bad):
     with pytest.raises(ValueError, match="settings: zero_shot"):
         settings({"zero_shot": bad})

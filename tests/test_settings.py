@@ -10,6 +10,7 @@ from conftest import ROOT
 from mhbench.records.answers import load_answers
 from mhbench.records.schema import Item
 from mhbench.run import params as params_module
+from mhbench.run.graph import unchecked
 from mhbench.run.params import asked_by, goes_through, load_params, simulated_left_out, stage_parameters
 from mhbench.tools.commands import selection
 from mhbench.tools.edit import select
@@ -445,6 +446,20 @@ def test_names_without_an_entry_are_told_with_their_place():
     p["studies"]["s"]["prepare"] |= {"sets": ["D9"], "options": {"sets": ["D1"]}}
     p["studies"]["s"]["demographics"] = {"attributes": {"D1": 1, "D2": 1}}
     assert [f.got for f in params_module._sets(p)] == ["'D2'"]
+    modes = {
+        "zero_shot": {"sets": ["D1", "D7"], "n_items": {"D8": 3, "D9": 2}, "tasks": ["cloze", "cloz"]},
+        "cot": None,
+    }
+    p["studies"]["s"] |= {"generate": {"modes": modes}, "demographics": {}}
+    found = [(".".join(f.path), f.got) for f in [*params_module._sets(p), *params_module._tasks_of_modes(p)]]
+    place = "studies.s.generate.modes.zero_shot"
+    assert found == [(f"{place}.sets", "'D7'"), (f"{place}.n_items", "'D8'"), (f"{place}.tasks", "'cloz'")]
+    demo = unchecked(ROOT)
+    demo["studies"]["mhqa"]["generate"]["modes"]["zero_shot"]["tasks"] = ["cloz"]
+    with pytest.raises(ValueError, match="name tasks .*; got 'cloz'.*did you mean cloze"):
+        params_module.check_params(demo)
+    p["studies"]["s"]["prepare"] |= {"sets": [], "options": {}}  # a loader may make sets that nothing declares
+    assert "D7" not in str([*params_module._sets(p)])
 
 
 def test_comparisons_name_models_or_tables_of_answers_of_their_study():

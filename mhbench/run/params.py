@@ -17,6 +17,7 @@ from ..annotate.study import QUESTION_KINDS
 from ..ask.request import HERE, Model
 from ..errors import refuse
 from ..records.answers import all_simulated, modes_in
+from ..records.task import tasks
 from .graph import RUN_FILE, Node, graph, root, selective
 from mhbench.run.shape import (
     TEXT_KEY,
@@ -152,11 +153,25 @@ def _sets(p: dict) -> Iterator[Fault]:
         declared_sets = _texts_of_list(prepare.get("sets")) + _texts_of_list(_map(prepare.get("options")).get("sets"))
         attributes = list(_map(section_by_stage.get("demographics", {}).get("attributes")))
         core_sets = [section_by_stage.get("score", {}).get("core")]
+        entries: list[tuple[tuple, Any]] = [
+            (("demographics", "attributes"), attributes),
+            (("score", "core"), core_sets),
+        ]
+        for mode, setting in _map(section_by_stage.get("generate", {}).get("modes")).items() if declared_sets else ():
+            entries += [(("generate", "modes", mode, "sets"), _map(setting).get("sets"))]
+            entries += [(("generate", "modes", mode, "n_items"), [*_map(_map(setting).get("n_items"))])]
         rule = f"name a set of studies.{study}.prepare.sets"
-        for entry_path, names in ((("demographics", "attributes"), attributes), (("score", "core"), core_sets)):
-            yield from _unknown_names(
-                ("studies", study, *entry_path), names, declared_sets, rule, "add it there, or take it out"
-            )
+        for entry_path, names in entries:
+            place = ("studies", study, *entry_path)
+            yield from _unknown_names(place, names, declared_sets, rule, "add it there, or take it out")
+
+
+def _tasks_of_modes(p: dict) -> Iterator[Fault]:
+    "Tasks that a mode of a study is restricted to and that no class defines."
+    for study, sections in _map(p.get("studies")).items():
+        for mode, setting in _map(_map(_map(sections).get("generate")).get("modes")).items():
+            names, place = _map(setting).get("tasks"), ("studies", study, "generate", "modes", mode, "tasks")
+            yield from _unknown_names(place, names, tasks() if names else (), "name tasks", "take it out")
 
 # %% ../../nbs/run/03_params.ipynb #5a0f811e
 ASKED_IN = {  # stage -> those of WHOM that it has; `asked` of finetune names models to train
@@ -332,7 +347,15 @@ def check_params(
     if "run" not in p:
         faults.append(Fault(("run",), f"be there, in {RUN_FILE} beside it", "nothing", "`mhbench select --demo`"))
     if not any(f.rule == TEXT_KEY for f in faults):  # the schema knows only keys that are texts
-        faults += [*misshapen(p), *_numeric_names(p), *_secrets(p), *_entries_named(p), *_settings_notes(p), *_sets(p)]
+        faults += [
+            *misshapen(p),
+            *_numeric_names(p),
+            *_secrets(p),
+            *_entries_named(p),
+            *_settings_notes(p),
+            *_sets(p),
+            *_tasks_of_modes(p),
+        ]
     if not faults:
         faults = [*(_lists(p, stages) if lists else ()), *_ungiven(p, stages)]
     if run_file and any(f.path[:1] == ("run",) for f in faults):

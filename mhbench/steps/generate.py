@@ -28,8 +28,9 @@ from ..records.task import task_of
 from ..tasks.multiple_choice import token_agrees
 
 # %% auto #0
-__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items', 'with_system',
-           'step_texts', 'step_messages', 'generation_requests', 'response', 'generate']
+__all__ = ['SELF_CONSISTENCY', 'DEFAULTS', 'Votes', 'Setting', 'settings', 'GenerationSettings', 'select_items',
+           'names_without_items', 'with_system', 'step_texts', 'step_messages', 'generation_requests', 'response',
+           'generate']
 
 # %% ../../nbs/steps/02_generate.ipynb #d31e3347
 SELF_CONSISTENCY = (0.2, 0.4, 0.6, 0.8, 1.0)  # temperatures of CounselingBench, five samples at each
@@ -144,6 +145,21 @@ def select_items(items: Sequence[Item], setting: Setting, seed: int) -> list[Ite
     return [i for i in selected_items if i.item_id in drawn_ids]
 
 # %% ../../nbs/steps/02_generate.ipynb #b24fdcfd
+def names_without_items(items: Sequence[Item], modes: Mapping[str, Mapping[str, Any] | None]) -> list[str]:  # sentences
+    "The categories, tasks and sets that a mode names, and no item has."
+    sentences = []
+    values_by_field = {"categories": {i.category or "" for i in items}, "tasks": {str(i.task) for i in items}}
+    values_by_field["sets"] = {i.variant.get("set", "") for i in items}
+    for mode, setting in settings({mode: fields or {} for mode, fields in modes.items()}).items():
+        set_names = [*(setting.sets or ()), *(setting.n_items if isinstance(setting.n_items, dict) else ())]
+        names_by_field = {"categories": setting.categories, "tasks": setting.tasks, "sets": set_names}
+        for field, names in names_by_field.items():
+            if absent_names := [name for name in dict.fromkeys(names or ()) if name not in values_by_field[field]]:
+                actual = f"those of the items are {', '.join(sorted(values_by_field[field] - {''})) or 'none'}"
+                sentences.append(f"{mode}: {field} has {', '.join(absent_names)}, which no item has; {actual}")
+    return sentences
+
+
 def _letters_to_read(item: Item, mode: str, model: Model, temperature: float | None) -> list[str] | None:
     "The letters, where the answer is one of them at the first token; else None."
     is_direct = mode in ("zero_shot", "few_shot") and not model.thinking and not temperature
