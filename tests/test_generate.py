@@ -256,9 +256,6 @@ def test_a_draw_of_items_does_not_hang_on_their_order():
     assert select_items(items + mc(1, category="x", item_id="y"), some, 1)[0].item_id == "y"
 
 
-@pytest.mark.parametrize(
-    "bad", [{"samples": 0}, {"temperatures": [-1.0]}, {"sample": 2}, {"n_items": "7"}, {"self_consistency": "yes"}]
-)
 def test_a_name_that_no_item_has_is_named():
     items = mc(3, category="mood", variant={"set": "D0"})
     modes = {"zero_shot": {"categories": ["mood", "moood"], "tasks": ["cloze"]}, "cot": {"n_items": {"D0": 2, "D1": 1}}}
@@ -270,6 +267,9 @@ def test_a_name_that_no_item_has_is_named():
     assert names_without_items(mc(1), {"cot": {"sets": ["D2"]}})[0].endswith("those of the items are none")
 
 
+@pytest.mark.parametrize(
+    "bad", [{"samples": 0}, {"temperatures": [-1.0]}, {"sample": 2}, {"n_items": "7"}, {"self_consistency": "yes"}]
+)
 def test_a_misspelt_or_impossible_setting_is_refused(bad):
     with pytest.raises(ValueError, match="settings: zero_shot"):
         settings({"zero_shot": bad})
