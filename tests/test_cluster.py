@@ -54,15 +54,15 @@ def loaded(tiny, executor=None):
 
 
 def test_the_suite_has_the_same_bits_on_a_cluster(client, tiny):
-    h, s, r = chains(12, 3, 1), chains(12, 8, 2), chains(12, 3, 3)
-    here, there = (reasoning.roscoe(h, s, r, **loaded(tiny, e), block=5) for e in (None, TWO))
-    assert here.shape == (12, 20)
+    h, s, r = chains(6, 3, 1), chains(6, 4, 2), chains(6, 3, 3)
+    here, there = (reasoning.roscoe(h, s, r, **loaded(tiny, e), block=4) for e in (None, TWO))
+    assert here.shape == (6, 20)
     np.testing.assert_array_equal(here.to_numpy(), there.to_numpy())
 
 
 def test_vectors_survive_a_killed_worker(client):
     "SIGKILL to one of two workers while batches run: the same bits, and none missing."
-    texts = sentences(400, 4)
+    texts = sentences(150, 4)
     here = embeddings.load_encoder().sentences(texts)
     victim = sorted(client.run(os.getpid).values())[0]
     killed = threading.Event()
@@ -92,7 +92,7 @@ def test_an_executor_goes_with_a_name(tiny):
 
 
 def test_any_number_of_threads_gives_the_same_bits():
-    texts = sentences(200, 7)
+    texts = sentences(60, 7)
     by_default = embeddings.load_encoder().sentences(texts)
     for workers in (1, 2, 3):
         encoder = embeddings.load_encoder(executor=Executor(workers=workers))
