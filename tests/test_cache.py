@@ -26,6 +26,7 @@ from mhbench.ask.cache import (
     import_file,
     open_cache,
 )
+from mhbench.run.cli import main
 
 
 def row(i, value=None, **more):
@@ -314,6 +315,16 @@ def test_a_file_that_is_no_database_any_more_was_overwritten(tmp_path, size_befo
     assert changed_under_us(file, before) == "was replaced by another file"
     file.unlink()
     assert changed_under_us(file, before) == "was deleted"
+
+
+def test_an_export_of_a_study_without_an_answer_is_refused_and_the_older_one_stays(cache, tmp_path, capsys):
+    cache.put_many([row(1, study="one"), row(2, study="two", model="n")])
+    command = ["cache", "export", str(tmp_path / "x.gz"), "--cache", str(cache.path)]
+    assert main([*command, "--study", "one"]) == 0
+    before = (tmp_path / "x.gz").read_bytes()
+    for words, told in ((["--study", "on"], "(one, two); got 'on'"), (["--model", "k"], "; got 'k'")):
+        assert main([*command, *words]) == 1 and told in capsys.readouterr().err
+    assert (tmp_path / "x.gz").read_bytes() == before
 
 
 def test_what_was_learnt_goes_with_every_export_and_before_what_is_there(cache, tmp_path):

@@ -265,6 +265,8 @@ def test_any_file_of_a_repository_can_be_asked_for_and_the_rest_is_told(server, 
     assert set(got.files) == {"runs/a.csv", "runs/b c.bin"} and got.unasked == 3
     assert "3 more files in the authors' repository were not asked for" in got.summary_lines()[-1]
     assert set(fetch_release("example", only=["chains/*"]).files) == {"runs/a.csv", "runs/b c.bin", "chains/one.json"}
+    with pytest.raises(ValueError, match="--only must fit a file of example; got 'chain/.', which fits none of "):
+        fetch_release("example", only=["chains/*", "chain/*"])
     every = fetch_release("example", only=["**"])
     assert len(every.files) == 5 and not every.unregistered and every.unasked == 0
     assert all(

@@ -918,6 +918,8 @@ def test_how_a_run_went_is_told_in_three_lines(tmp_path):
         summary._of(table, "study", "othr")
     with pytest.raises(ValueError, match="`mhbench summary --csv` prints all"):
         summary._of(table, "study", "zzz")
+    with pytest.raises(ValueError, match="--study must be one of none, since this run has no main number; got 's'"):
+        summary._of(table[:0], "study", "s")
 
 
 # Panels ---------------------------------------------------------------------------------------------------------------

@@ -354,6 +354,13 @@ _STUDY = argument("--study", help="only answers to the questions of this study")
 @subcommand("cache export", "write answers to a file that can be shared", _CACHE, _FILE, _MODEL, _STUDY)
 def _export_answers(a: argparse.Namespace) -> None:
     with _answers_cache(a, readonly=True) as c:
+        for column, name in (("model", a.model), ("study", a.study)):
+            rows = c.query(f"SELECT DISTINCT {column} FROM answers WHERE status != 'terms' ORDER BY 1") if name else []
+            if name and (name,) not in rows:
+                names = ", ".join(n for (n,) in rows if n) or "none"
+                refuse(
+                    f"cache export: --{column} must be one that has answers ({names}); got {name!r}", place=str(c.path)
+                )
         print(f"{cache.export(c, a.file, model=a.model, study=a.study)} answers written to {a.file}")
     print("answers may repeat the text of a protected corpus: look at the file before you hand it on")
 

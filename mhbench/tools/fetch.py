@@ -262,10 +262,16 @@ def fetch_release(
     What the folder holds already, as the registry has it, is not downloaded again; what the source lacks
     stays as it is.
 
-    Raises: ValueError for a file with another hash, and for a study without a release; FileNotFoundError for a source
-    that is no folder; PermissionError where nothing can be written; ConnectionError where a download fails.
+    Raises: ValueError for a file with another hash, for a study without a release, and for a pattern that fits no file
+    of its repository; FileNotFoundError for a source that is no folder; PermissionError where nothing can be written;
+    ConnectionError where a download fails.
     """
     release = release_of(name)
+    for pattern in only:
+        if release.tree is not None and not release.tree.matching(pattern):
+            remedy = "the paths are those in the authors' repository; * stays within a folder, ** does not"
+            actual = f"{pattern!r}, which fits none of {numbered(len(release.tree.files), 'file')}"
+            refuse(f"fetch: --only must fit a file of {name}; got {actual}", remedy=remedy)
     if public:
         release = release.model_copy(update={"derived": {p: d for p, d in release.derived.items() if d.of}})
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()

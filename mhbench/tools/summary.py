@@ -90,7 +90,8 @@ def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
     if name is not None and name not in names_in_column:
         close_matches = get_close_matches(name, names_in_column)
         remedy = f"did you mean {close_matches[0]}?" if close_matches else "`mhbench summary --csv` prints all"
-        refuse(f"summary: --{column} must be one of {', '.join(names_in_column)}; got {name!r}; {remedy}")
+        names = ", ".join(names_in_column) or "none, since this run has no main number"
+        refuse(f"summary: --{column} must be one of {names}; got {name!r}; {remedy}")
     return main if name is None else main[main[column] == name]
 
 
