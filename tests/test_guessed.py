@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mhbench.records.described import read_ratings
 from mhbench.records.guessed import Guess, _are_similar, _common_ends, guess_description, guess_long
 
 SEEN = "scale: the least and the largest value that are seen; say what could be chosen"
@@ -171,6 +172,47 @@ def test_a_description_says_what_each_column_is(tmp_path):
     assert (given["item"], given["rater"]) == ("question_id", "judge_model")
     with pytest.raises(ValueError, match=r"a column must be there; got item=q; it has question_id, item, judge_model"):
         guess(tmp_path, text, given={"item": "q"})
+
+
+@pytest.mark.parametrize(
+    ("head", "pairs", "value", "criterion"),
+    [
+        ("anna_b_w,anna_b_v,carl_w,carl_v", "anna_b, carl and w, v", "{rater}_{criterion}", ["w", "v"]),
+        (
+            "Rater 1: w,Rater 1: v,Rater 2: w,Rater 2: v",
+            "Rater 1, Rater 2 and w, v",
+            "{rater}: {criterion}",
+            ["w", "v"],
+        ),
+        ("w R1,w R2,v R1,v R2", "w, v and R1, R2", "{criterion} {rater}", ["w", "v"]),
+        ("R1-w,R1-v,R2-w", None, "R{rater}", None),  # a pair is not there
+    ],
+)
+def test_columns_that_are_pairs_of_raters_and_criteria_are_read_as_such_and_asked_about(
+    head, pairs, value, criterion, tmp_path
+):
+    "Each column was a rater of its own, and agreement was that between criteria."
+    n = head.count(",") + 1
+    rows = [",".join(str(1 + (k * j) % 5) for j in range(1, n + 1)) for k in (1, 2, 3)]
+    g = guess(tmp_path, "\n".join([f"id,{head}", *(f"{k},{row}" for k, row in enumerate(rows))]) + "\n")
+    assert (g.description["value"], g.description.get("criterion")) == (value, criterion)
+    asked = f"value: the columns are all pairs of {pairs}; {value} was assumed: one may be {{repeat}} or {{session}}"
+    assert g.asks == [asked, SEEN][pairs is None :]
+    if pairs:
+        table = read_ratings(g.description, tmp_path)
+        assert len(table.frame) == 3 * n and table.frame["rater"].nunique() == 2
+
+
+def test_pairs_are_asked_about_where_a_column_names_the_rater_and_clinicians_rate_cases(tmp_path):
+    rows = "c1,AB,1,2,3,4\nc2,CD,2,3,4,5\nc1,CD,3,3,1,2\n"
+    g = guess(tmp_path, f"Case,Clinician,gpt_w,gpt_v,llama_w,llama_v\n{rows}")
+    assert (g.description["item"], g.description["rater"], g.description["value"]) == (
+        "Case",
+        "Clinician",
+        "{criterion}",
+    )
+    asked = "value: the columns are all pairs of gpt, llama and w, v; of two fields, such as {target}_{criterion}, "
+    assert g.asks == [f"{asked}name both", SEEN]
 
 
 def test_who_rated_is_asked_where_no_column_says_it(tmp_path):

@@ -27,8 +27,10 @@ __all__ = ['Guess', 'guess_description', 'guess_long']
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b04
 _CALLED = {  # field -> what a column for it is called in releases, in our own tables and in what programs export
-    "item": "item item_id id question_id prompt_id conversation_id convid question record_id",
-    "rater": "rater rater_id annotator annotator_id reviewer clinician_id participant responseid token "
+    "item": "item item_id id question_id prompt_id conversation_id convid question record_id "
+    "case case_id vignette vignette_id scenario scenario_id",
+    "rater": "rater rater_id annotator annotator_id reviewer clinician clinician_id physician physician_id "
+    "psychiatrist psychologist therapist coder evaluator assessor participant responseid token "
     "judge judge_model anonymized_physician_ids survey_id email username timestamp",
     "target": "target option answer model modell provider_llm candidate completion_id",
     "criterion": "criterion dimension attribute category",
@@ -161,6 +163,21 @@ def _columns_of_one_value(
     return [c for c in texts_by_column if c in rated_columns or (c in constant_columns and c not in other_columns)]
 
 
+_SEPARATORS = ("__", "_", ": ", ":", " - ", " – ", "/", "|", ".", "-", " ")
+_RATER = re.compile(r"(?i)(rater|annotator|reviewer|clinician|physician|judge|expert|coder|evaluator|dr|r)\W*\w{0,3}")
+
+
+def _name_grid(names: list[str]) -> tuple[list[str], str, list[str]] | None:
+    "Two lists, of two entries or more, and a separator, where the names are all pairs of their entries; else None."
+    for separator, split in itertools.product(_SEPARATORS, (str.partition, str.rpartition)):
+        parts = [split(name, separator) for name in names]
+        firsts, seconds = (list(dict.fromkeys(part[k] for part in parts)) for k in (0, 2))
+        is_split = all(part[0] and part[1] and part[2] for part in parts)
+        if is_split and min(len(firsts), len(seconds)) > 1 and len(names) == len(firsts) * len(seconds):
+            return firsts, separator, seconds
+    return None
+
+
 def _common_ends(names: list[str]) -> tuple[str, str]:
     "What names begin and end with, up to a separator."
     common_start, common_end = os.path.commonprefix(names), os.path.commonprefix([c[::-1] for c in names])[::-1]
@@ -195,6 +212,15 @@ def _guess_wide_columns(
     rated_columns = _columns_of_one_value(rated_columns, texts_by_candidate, asks)
     if len(rated_columns) == 1:
         return rated_columns, rated_columns[0], {}
+    if grid := _name_grid(rated_columns):
+        firsts, separator, seconds = grid
+        pairs_in_words = f"value: the columns are all pairs of {', '.join(firsts)} and {', '.join(seconds)}"
+        if hole_name == "rater":
+            is_rater_second = all(map(_RATER.fullmatch, seconds)) and not all(map(_RATER.fullmatch, firsts))
+            template = ("{criterion}%s{rater}" if is_rater_second else "{rater}%s{criterion}") % separator
+            asks.append(f"{pairs_in_words}; {template} was assumed: one may be {{repeat}} or {{session}}")
+            return rated_columns, template, {"criterion": firsts if is_rater_second else seconds}
+        asks.append(f"{pairs_in_words}; of two fields, such as {{target}}{separator}{{criterion}}, name both")
     common_start, common_end = _common_ends(rated_columns)
     criteria_in_column_names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
     return (
