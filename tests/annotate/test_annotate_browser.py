@@ -23,6 +23,28 @@ WANTED = {  # kind -> target -> what the rater means
 SHOWN = {"Abstain": "I cannot tell", "yes": "Yes", "no": "No", "tie": "No difference"}
 
 
+# what stands beside these words, in the middle of the screen: one request to the browser in place of one an element
+SLIDER = """
+const words = (e) => (e.querySelector(".body") || e.querySelector(".words")).innerText.trim();
+const box = [...document.querySelectorAll("[data-slider]")].find((e) => words(e) === arguments[0]);
+box?.scrollIntoView({block: "center"});
+return box;
+"""
+BOXES = """
+const seen = [...document.querySelectorAll(arguments[0])].filter((e) => e.checkVisibility());
+return seen.map((e) => ({...e.getBoundingClientRect().toJSON(), words: e.innerText.slice(0, 40)}));
+"""
+GROUP = """
+return [...document.querySelectorAll("legend")].find((e) => e.innerText.trim() === arguments[0])?.closest("fieldset");
+"""
+CHOICE = """
+const labels = [...(arguments[0] || document).querySelectorAll(".choice")];
+const button = labels.find((e) => e.innerText.trim().split("\\n")[0] === arguments[1])?.querySelector("input");
+button?.scrollIntoView({block: "center"});
+return button;
+"""
+
+
 class Page:
     "The page as somebody uses it: by the words that stand on it."
 
@@ -88,12 +110,13 @@ class Page:
         self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         return element
 
+    def boxes(self, css):
+        return self.browser.execute_script(BOXES, css)
+
     def slider(self, words):
-        for box in self.all("[data-slider]"):
-            shown = self.all(".body", box) or self.all(".words", box)
-            if shown[0].text == words:
-                return self.middle(box)
-        raise AssertionError(f"no slider {words!r}")
+        box = self.browser.execute_script(SLIDER, words)
+        assert box, f"no slider {words!r}"
+        return box
 
     def number(self, words):
         return self.one("input[type=number]", self.slider(words)).get_attribute("value")
@@ -128,16 +151,15 @@ class Page:
     def group(self, legend):
         if legend is None:
             return None
-        found = [f for f in self.all("fieldset") if self.all("legend", f) and self.one("legend", f).text == legend]
-        assert found, f"no group {legend!r}"
-        return found[0]
+        group = self.browser.execute_script(GROUP, legend)
+        assert group, f"no group {legend!r}"
+        return group
 
     def choice(self, legend, words):
         "The button that stands beside these words."
-        for label in self.all(".choice", self.group(legend)):
-            if label.text.split("\n")[0] == words:
-                return self.middle(self.one("input", label))
-        raise AssertionError(f"no choice {words!r}")
+        button = self.browser.execute_script(CHOICE, self.group(legend), words)
+        assert button, f"no choice {words!r}"
+        return button
 
     def choose(self, how, legend, words):
         button = self.choice(legend, words)
@@ -441,9 +463,8 @@ def test_it_is_wide_enough_for_no_screen(serve, browser):
         s, page = serve(entry | judged, all_items=long), Page(browser)
         page.come_in(s.link("r1"))
         assert browser.execute_script("const e = document.documentElement; return e.scrollWidth - e.clientWidth") == 0
-        for e in page.all("main .choice, main button, main .button, main input[type=range], .top a"):
-            if e.is_displayed():
-                assert e.size["height"] >= 44, (kind, e.text)
+        tapped = page.boxes("main .choice, main button, main .button, main input[type=range], .top a")
+        assert tapped and not [b for b in tapped if b["height"] < 44], (kind, tapped)
         s.stop()
 
 

@@ -1,4 +1,4 @@
-"""Fifty raters with names in eight scripts answer while their server is killed ten times: what was confirmed is there,
+"""Fifty raters with names in eight scripts answer while their server is killed five times: what was confirmed is there,
 and no file but the key has a name.
 """
 
@@ -20,7 +20,7 @@ from mhbench.annotate.simulate import _build_changes
 from mhbench.annotate.store import Register, differences, open_store
 from mhbench.run.cli import main
 
-KILLS = 10
+KILLS = 5
 
 
 class Killed:
@@ -101,7 +101,7 @@ async def answered(server: Killed, raters: list[Rater]) -> int:
     return kills
 
 
-def test_what_was_confirmed_to_fifty_raters_outlives_ten_kills(folder, capsys):  # noqa: F811
+def test_what_was_confirmed_to_fifty_raters_outlives_five_kills(folder, capsys):  # noqa: F811
     workbook(folder / "questions.xlsx", QUESTIONS[:4])
     assert main(["annotate", "new", "ward", "questions.xlsx", "--raters", ",".join(NAMES), "--yes"]) == 0
     links = re.findall(r"\((rater-\d+)\): http://127\.0\.0\.1:8484/in/(\S+)$", capsys.readouterr().out, re.MULTILINE)
