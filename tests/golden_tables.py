@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import hashlib
 import io
 import json
@@ -106,6 +107,7 @@ def write(stages: dict[str, dict[str, Table]], folder: Path = FOLDER) -> None:
         (folder / f"{stage}.txt").write_text(text.getvalue(), encoding="utf-8")
 
 
+@functools.cache
 def stored(folder: Path = FOLDER) -> dict[str, dict[str, Table]]:
     out: dict[str, dict[str, Table]] = {}
     for file in sorted(folder.glob("*.txt")):

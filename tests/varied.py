@@ -208,7 +208,7 @@ def settled_parameters(given: dict, folder: Path, url: str) -> dict:
     named = {x for value in given.values() if isinstance(value, list) for x in value if isinstance(x, str)}
     named |= {given.get("model")}
     if named & set(ASKED):
-        known = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+        known = yaml.load(Path("params.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
         entries = {name: ASKED[name] | {"endpoint": "here", "served": name, "lineage": "m"} for name in ASKED}
         if given.get("repeats", 1) > 1:
             entries = {
@@ -297,7 +297,8 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
         pubmed(searched := []) if given.get("origin") == "eutils" else contextlib.nullcontext(),
     ):
         trial = Path(folder) / "results"
-        shutil.copytree(results, trial, ignore=shutil.ignore_patterns("report", "ledger", "report.html"))
+        others = {f.name for f in (results / "prepare").iterdir()} - {study} if study else set()  # which it never reads
+        shutil.copytree(results, trial, ignore=shutil.ignore_patterns("report", "ledger", "report.html", *others))
         for above in (trial, trial / "text", trial / "metrics"):
             shutil.rmtree(above / stage / study, ignore_errors=True)
         if stage == "report":
