@@ -65,8 +65,10 @@ test-form: data  ## the repository about itself: structure, style, pages, names,
 test-fast: data  ## every notebook, and the units
 	$(PYTEST) -m fast
 
-test-whole: data .venv/.compared  ## replications (of the files in MHBENCH_DATASETS), pipeline, coverage, browser, servers, wheel, site
-	$(PYTEST) -m whole
+SELECTED ?=
+
+test-whole: data .venv/.compared  ## replications (of the files in MHBENCH_DATASETS), pipeline, coverage, browser, servers, wheel, site; SELECTED=--lf: those that failed
+	$(PYTEST) -m whole $(SELECTED)
 
 .venv/.compared: tests/requirements.txt $(READY)
 	$(PIP) -r tests/requirements.txt -c requirements.txt
