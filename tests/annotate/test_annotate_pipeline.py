@@ -31,6 +31,7 @@ def answered(clone, tmp_path_factory):
     mentat = p["studies"]["mentat"]
     mentat["annotate"] = {"kind": "sliders", "n_items": 5, "replace": {"<AGE>": "40-year-old", " <NAT>": ""}}
     mentat["prepare"]["sets"] = ["D0"]
+    mentat["generate"]["modes"]["zero_shot"] = {"n_items": {"D0": 22}}
     mentat["preferences"] |= {"n_boot": 2, "n_permutations": 9}  # the demo's seed of its own raters stays there
     yaml.dump(p, file)
     mhbench("select", "--studies", "mentat", "--models", "minilm", cwd=folder)
@@ -91,7 +92,7 @@ def test_an_answer_that_is_not_in_the_files_own_bytes_yet_makes_prepare_run_agai
         late = Change("late", "sim-1", question, 0, "A", RatedAnswer(100.0), shown, 2**50, None)
         store.save([late])
         assert (answered / FILE).stat().st_size == size
-        run(BIN / "mhbench", "inputs", cwd=answered)
+        mhbench("inputs", cwd=answered)
     after = json.loads(hashed.read_text())
     assert {k for k in after if after[k] != before[k]} == {"people"}
     assert "prepare@mentat" in run(BIN / "dvc", "status", "prepare@mentat", cwd=answered)
