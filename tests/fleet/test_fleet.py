@@ -14,6 +14,8 @@ from mhbench.ask.probe import check
 from mhbench.records.schema import Item, letters, read_records
 from mhbench.run.asking import asking
 from mhbench.run.execute import run_stage
+from mhbench.run.stage import Stage
+from mhbench.steps.score import score_responses
 
 pytestmark = pytest.mark.whole
 STUDY = "counselingbench"
@@ -61,8 +63,8 @@ def voyage(clone, tmp_path_factory):
                 asked[name] = -len(server.asked[name])
                 run_stage("generate", STUDY, name, in_process=True)
                 asked[name] += len(server.asked[name])
-        run_stage("score", STUDY, in_process=True)
-    scores = pd.read_parquet(folder / "results" / "score" / STUDY / "scores.parquet")
+        stage = Stage("score", STUDY, "results", models=list(models))
+        scores = score_responses(stage.items, stage.stored)  # the stage goes on to compare every two models
     table = pd.DataFrame(
         {
             "accuracy": scores.groupby("model")["correct"].mean(),
