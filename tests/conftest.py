@@ -190,6 +190,9 @@ def once(tmp_path_factory, name: str, make) -> Path:
 
 
 def make_clone(above: Path) -> None:
+    from mhbench.run.inputs import input_files
+    from mhbench.run.params import load_params
+
     folder = above / "mhbench"
     params = folder / "params.yaml"
     for f in listed(ROOT):
@@ -202,6 +205,7 @@ def make_clone(above: Path) -> None:
     run("git", "add", "-A", cwd=folder)
     run("git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "t", cwd=folder)
     run(BIN / "dvc", "pull", "-q", "data.dvc", cwd=folder)
+    input_files(load_params(params), folder)  # what the code needs is known in every copy of this folder
 
 
 @pytest.fixture(scope="session")

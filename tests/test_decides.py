@@ -110,6 +110,11 @@ def test_what_was_computed_of_a_file_is_kept_until_the_file_or_the_question_chan
     assert third.of(tmp_path / "b", length) == 2
     third.save()
     assert list(json.loads(third.file.read_text()).values()) == [2], "what this run has not used is forgotten"
+    for name in ("m.py", "copy.py", "other.py"):
+        (tmp_path / name).write_text("x = 1" if name != "other.py" else "x = 2")
+        assert third.of(tmp_path / name, length) == 5
+    assert third.of(tmp_path / "m.py", length, "package") == 5
+    assert calls[2:] == ["m.py", "other.py", "m.py"], "code is known by its content and its package"
     for damaged in ("{", "[1]", "3"):
         third.file.write_text(damaged)
         assert Memory(tmp_path).values == {} and Memory(tmp_path).of(tmp_path / "a", length) == 3

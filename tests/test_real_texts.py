@@ -10,7 +10,7 @@ from collections import defaultdict
 from functools import cache
 
 import pytest
-from conftest import BIN, ROOT, fewer_draws, listed, mhbench, run
+from conftest import BIN, ROOT, listed, mhbench, run
 from leaks import unpacked
 from test_canary import changed, everything, outputs
 from test_real_studies import release  # noqa: F401  MENTAT's password
@@ -74,10 +74,10 @@ def test_nothing_that_leaves_a_run_quotes_a_release(study, clone, datasets, tmp_
     folder = tmp_path / "mhbench"
     shutil.copytree(clone, folder, symlinks=True)
     params = folder / "params.yaml"
-    params.write_text(fewer_draws(params.read_text(encoding="utf-8")), encoding="utf-8")
+    params.write_text(params.read_text(encoding="utf-8").replace("n_boot: 50", "n_boot: 5"), encoding="utf-8")
     source = datasets / study / ("outputs_t" if study == "counselingbench" else "")  # the recorded answers
     said = mhbench("import", study, source, "--option", OPTIONS[study], cwd=folder)
-    said += mhbench("select", "--studies", study, "--models", "minilm", "--items", "40", cwd=folder)
+    said += mhbench("select", "--studies", study, "--models", "minilm", "--items", "20", cwd=folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MHBENCH_ROOT", str(folder))
     everything(folder)

@@ -599,7 +599,7 @@ def test_a_replication_runs_the_pipeline_in_its_own_folder(tmp_path, monkeypatch
     ran, top = [], tmp_path / "top"
     monkeypatch.setattr(replicate, "unlock", lambda name: None)
     monkeypatch.setattr(replicate, "_released", lambda top, name, source, public: SimpleNamespace(folder="f", files={}))
-    monkeypatch.setattr(replicate, "_made_of", lambda name, release: {"study": name, "x": 1})
+    monkeypatch.setattr(replicate, "_made_of", lambda top, name, release: {"study": name, "x": 1})
     monkeypatch.setattr(replicate, "init", lambda top, update: ran.append(("init", update)))
     monkeypatch.setattr(replicate, "_enter", lambda *a: ran.append(("enter", os.environ["MHBENCH_ROOT"])) or ["line"])
     ended = SimpleNamespace(returncode=0)
@@ -613,7 +613,7 @@ def test_a_replication_runs_the_pipeline_in_its_own_folder(tmp_path, monkeypatch
     assert json.loads((top / replicate._MADE_OF).read_text()) == {"study": "mhqa", "x": 1}
     ran.clear()
     assert replicate.replicate("mhqa", None, top) and ran == [repro], "what is up to date is not set up again"
-    monkeypatch.setattr(replicate, "_made_of", lambda name, release: {"study": name, "x": 2})
+    monkeypatch.setattr(replicate, "_made_of", lambda top, name, release: {"study": name, "x": 2})
     (top / "params.yaml").write_text("old")
     ran.clear()
     replicate.replicate("mhqa", None, top)

@@ -34,11 +34,14 @@ class Memory:
             self.values = dict(json.loads(self.file.read_text(encoding="utf-8")))
         self.used: dict[str, Any] = {}
 
-    def of(self, file: Path, compute: Callable[[Path], Any]) -> Any:
-        "What `compute` makes of a file, as JSON."
-        s = file.stat()
-        file_state = f"{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_ino}"
-        key = f"{compute.__name__}:{mhbench.__version__}:{file.resolve()}:{file_state}"
+    def of(self, file: Path, compute: Callable[[Path], Any], package: str = "") -> Any:
+        "What `compute` makes of a file, as JSON; of a module, as one of a package."
+        if file.suffix in (".py", ".ipynb"):  # code is the same in a copy of the folder
+            file_state = f"{package}:{sha256_file(file)}"
+        else:
+            s = file.stat()
+            file_state = f"{file.resolve()}:{s.st_size}:{s.st_mtime_ns}:{s.st_ctime_ns}:{s.st_ino}"
+        key = f"{compute.__name__}:{mhbench.__version__}:{file_state}"
         if key not in self.used:
             self.used[key] = self.values[key] if key in self.values else compute(file)
         return self.used[key]
@@ -142,12 +145,14 @@ class Code:
         if name not in self._facts:
             file = self._file(name)
             package = name if file and file.name == "__init__.py" else name.rpartition(".")[0]
-
-            def _facts_of_module(f: Path) -> tuple[str, list[str]]:
-                return module_facts(f.read_text(encoding="utf-8"), package)
-
-            self._facts[name] = (file, *self.memory.of(file, _facts_of_module)) if file else None
+            self._facts[name] = (file, *self._facts_of_module(file, package)) if file else None
         return self._facts[name]
+
+    def _facts_of_module(self, file: Path, package: str) -> tuple[str, list[str]]:
+        def facts_of_module(f: Path) -> tuple[str, list[str]]:
+            return module_facts(f.read_text(encoding="utf-8"), package)
+
+        return self.memory.of(file, facts_of_module, package)
 
     def reached(self, names: Iterable[str]) -> dict[str, str]:  # module, or folder of data -> hash
         "What these modules need, with what that needs in turn."
@@ -196,11 +201,9 @@ class Code:
     def file_hash(self, file: Path) -> str:
         "Of what a module does; of the bytes of another file."
         if file.suffix == ".py":
-
-            def _tree_of_file(f: Path) -> str:
-                return module_facts(f.read_text(encoding="utf-8"))[0]
-
-            return str(self.memory.of(file, _tree_of_file))
+            is_of_package = file.is_relative_to(self.home)
+            package = ".".join(file.relative_to(self.home.parent).parts[:-1]) if is_of_package else ""
+            return self._facts_of_module(file, package)[0]
         return str(self.memory.of(file, sha256_file))
 
     def of_stage(

@@ -32,8 +32,9 @@ from ..records.database import private_file
 from ..registry import study_files
 from ..report.page import headline
 from ..report.tables import markdown_table
+from ..run.code import Code, Memory
 from ..run.graph import notebook_files, runs, write_json
-from ..run.inputs import PACKAGE, is_clone, package_code
+from ..run.inputs import PACKAGE, is_clone
 from ..run.params import load_params
 from ..subcommand import argument, subcommand
 from .aggregates import Protected, check_published_files, held_by, publish_aggregates
@@ -205,9 +206,11 @@ def _released(top: Path, name: str, source: str | Path | None, public: bool) -> 
     return fetch_release(name, source, folder, public=public)
 
 # %% ../../nbs/tools/16_replicate.ipynb #0aafe566
-def _made_of(name: str, release: Fetched) -> dict[str, Any]:
+def _made_of(top: Path, name: str, release: Fetched) -> dict[str, Any]:
     "The release, code and pipeline on which the parameters of a working folder depend."
-    package_identity = package_code(PACKAGE).identity()
+    code = Code(PACKAGE, Memory(top))
+    package_identity = code.identity()
+    code.memory.save()  # the run's first stage needs the same of every module
     pipeline_hash = hashlib.sha256(b"".join(file.read_bytes() for file in pipeline_files().values())).hexdigest()
     return {
         "study": name,
@@ -289,7 +292,7 @@ def replicate(
         private_file(top / _MADE_OF).write_text(json.dumps({"study": name}), encoding="utf-8")
     unlock(name)
     release = _released(top, name, source, public)
-    current_hashes = _made_of(name, release)
+    current_hashes = _made_of(top, name, release)
     with _repository_root(top):
         if not _set_up(top, current_hashes, earlier_hashes):
             summary_lines = _enter(top, name, release, settings)

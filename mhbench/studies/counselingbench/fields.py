@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 import pandas as pd
 
@@ -37,6 +38,7 @@ INSTRUCTION_LINE = re.compile(r"^\s*Refer to the following[^:]*:\s*", re.I)
 LEADING_NUMBER = re.compile(r"^\s*(?:Case\s+)?(\d+)\s+(?=\D)", re.I)
 
 
+@cache
 def plain_text(text: str) -> str:
     "The text with runs of white space as one space, line breaks kept, and none at its ends."
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"[^\S\n]+", " ", text)).strip()
