@@ -3,10 +3,12 @@
 Expected numbers are counted here from the files themselves, or are the papers'.
 """
 
+import contextlib
 import csv
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,7 +17,8 @@ import pandas as pd
 import pytest
 import yaml
 from claiming import found_slips, twenty_in
-from conftest import BIN, ENV, ROOT, run
+from conftest import BIN, ROOT, mhbench, run
+from test_canary import everything
 
 from mhbench.ledger.claims import load_claims
 from mhbench.ledger.release import inventory_of
@@ -46,19 +49,34 @@ def password(datasets):
     named = re.search(r"Copyright \(c\) \d+ .*?(\w+)\s*$", (released(datasets, "mentat") / "LICENSE").read_text(), re.M)
     with pytest.MonkeyPatch.context() as m:
         m.setenv("MHBENCH_MENTAT_PASSWORD", named[1].lower())
-        m.setitem(ENV, "MHBENCH_MENTAT_PASSWORD", named[1].lower())
         yield
+
+
+def stages_in_place_of_dvc(words, run=subprocess.run, **options) -> subprocess.CompletedProcess:
+    "A command; but where it is `dvc repro` every stage, in order, in this process."
+    if "repro" not in words:
+        return run(words, **options)
+    with contextlib.chdir(options["cwd"]), pd.option_context("display.max_colwidth", 120):  # as in a notebook
+        everything(options["cwd"])
+    return subprocess.CompletedProcess(words, 0)
 
 
 @pytest.fixture(scope="module")
 def made(datasets, tmp_path_factory):
-    "A replication as the command makes it, once for each study: its folder, what was said, and what it published."
+    """A replication as the command makes it, once for each study: its folder, what was said, and what it published.
+    CounselingBench's is a command of its own that starts DVC; of the others every stage runs in this process.
+    """
     top, known = tmp_path_factory.mktemp("replications"), {}
 
     def of(name: str) -> tuple[Path, str, Path]:
         if name not in known:
             options = ("--from", released(datasets, name), "--to", top / name, "--publish", top / "published")
-            known[name] = run(BIN / "mhbench", "replicate", name, *options, cwd=top)
+            with pytest.MonkeyPatch.context() as m:
+                if name == "counselingbench":
+                    known[name] = run(BIN / "mhbench", "replicate", name, *options, cwd=top)
+                else:
+                    m.setattr(command.subprocess, "run", stages_in_place_of_dvc)
+                    known[name] = mhbench("replicate", name, *options, cwd=top)
         return top / name, known[name], top / "published" / name
 
     return of
@@ -130,19 +148,20 @@ def test_counselingbench_compares_every_recorded_run(made, datasets):
     assert "med42-70b" in head and "recorded" in head
 
 
-def test_a_part_of_the_files_goes_through_in_the_authors_folders(datasets, tmp_path):
+def test_a_part_of_the_files_goes_through_in_the_authors_folders(datasets, tmp_path, capfd):
     "Four of the runs, where their repository has them, in a folder with a space; nothing is listed by name."
     there = tmp_path / "my data" / "CounselingBench-main" / "results" / "outputs" / "outputs_t"
     there.mkdir(parents=True)
     for file in sorted((released(datasets, "counselingbench") / "outputs_t").glob("M*.csv"))[:4]:
         shutil.copy(file, there)
-    said = run(BIN / "mhbench", "replicate", "counselingbench", "--from", tmp_path / "my data", cwd=tmp_path)
+    said = mhbench("replicate", "counselingbench", "--from", tmp_path / "my data", cwd=tmp_path)
     folder = tmp_path / "replication" / "counselingbench"
     assert "508 items, 0 ratings, 2032 recorded answers" in said and "recorded: 4 runs" in said
     assert len(table(folder, "score/counselingbench/pairs")) == 2
     before = (folder / "results" / "score" / "counselingbench" / "notebook.ipynb").stat().st_mtime_ns
-    again = run(BIN / "mhbench", "replicate", "counselingbench", "--from", tmp_path / "my data", cwd=tmp_path)
-    assert "mhbench: score" not in again, "the second time all is there"
+    assert "mhbench: score" in "".join(capfd.readouterr())
+    mhbench("replicate", "counselingbench", "--from", tmp_path / "my data", cwd=tmp_path)
+    assert "mhbench: score" not in "".join(capfd.readouterr()), "the second time all is there"
     assert (folder / "results" / "score" / "counselingbench" / "notebook.ipynb").stat().st_mtime_ns == before
 
 
@@ -246,9 +265,9 @@ def test_what_is_not_installed_is_named_with_its_extra(tmp_path, monkeypatch):
 
 
 def test_a_wrong_password_is_told_and_the_right_one_goes_on(datasets, tmp_path, monkeypatch):
-    monkeypatch.setitem(ENV, "MHBENCH_MENTAT_PASSWORD", "wrong")
+    monkeypatch.setenv("MHBENCH_MENTAT_PASSWORD", "wrong")
     there = released(datasets, "mentat")
-    said = run(BIN / "mhbench", "replicate", "mentat", "--from", there, "--to", tmp_path / "to", cwd=tmp_path, ok=False)
+    said = mhbench("replicate", "mentat", "--from", there, "--to", tmp_path / "to", cwd=tmp_path, ok=False)
     assert "password must be that of the release" in said and "see the authors' README" in said
     assert json.loads((tmp_path / "to" / ".mhbench" / "replication.json").read_text()) == {"study": "mentat"}
 
