@@ -59,7 +59,10 @@ def test_a_corpus_that_was_fetched_is_cited_with_its_commit(clone, datasets, tmp
     monkeypatch.setenv("MHBENCH_CORPORA", str(tmp_path / "corpora"))
     folder = tmp_path / "mhbench"
     shutil.copytree(clone, folder)
-    source = datasets / "counselingbench"
+    source = tmp_path / "release"
+    (source / "outputs_t").mkdir(parents=True)
+    for file in sorted((datasets / "counselingbench" / "outputs_t").glob("M*.csv"))[:2]:
+        shutil.copy(file, source / "outputs_t")
     command = (
         ("fetch", "counselingbench", "--from", source)
         if fetched

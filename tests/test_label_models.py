@@ -31,9 +31,10 @@ def test_probabilities_are_those_of_crowd_kit(labels):
 @pytest.mark.whole
 def test_crowd_kit_itself(labels):
     aggregation = pytest.importorskip("crowdkit.aggregation")
+    labels = labels[:, :40]
     rater, item = np.nonzero(labels != None)  # noqa: E711
     data = pd.DataFrame({"task": item, "worker": rater, "label": labels[rater, item]})
-    theirs = aggregation.DawidSkene(n_iter=1200, tol=-1.0).fit_predict_proba(data).sort_index()  # 3e-7 from its limit
+    theirs = aggregation.DawidSkene(n_iter=100, tol=-1.0).fit_predict_proba(data).sort_index()  # 1e-8 from its limit
     ours = dawid_skene(labels, smoothing=0)
     assert ours.probability == pytest.approx(theirs[ours.classes].to_numpy(), abs=1e-6)
 
