@@ -119,7 +119,7 @@ def test_twenty_slips_are_found_in_what_is_committed(study):
     assert set(before["verdict"]) == {"equal"}
 
 
-@pytest.fixture(params=OUTSIDE)
+@pytest.fixture(params=OUTSIDE, scope="module")
 def outside(request, datasets):
     folder = datasets / request.param
     if not folder.is_dir():
