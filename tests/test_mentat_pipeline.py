@@ -104,7 +104,7 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
     assert len(recorded) == len(rows) and 0 < sum(empty) <= sum(failed)
     assert np.flatnonzero(failed).tolist() == blank[::2].tolist()
     assert np.flatnonzero(empty).tolist() == blank[1::2].tolist()
-    scores = pd.read_parquet(stage("score", out, models=[], soft_labels=False) / "scores.parquet")
+    scores = pd.read_parquet(stage("score", out, models=[], soft_labels=False, n_boot=50) / "scores.parquet")
     choice = scores[scores["mode"] == "zero_shot"].set_index("item_id")
     said = {"A": "A", "The answer is B.": "B", "C)": "C"}
     for i, r in zip(items, table.to_dict("records")):  # an empty answer is not right; one that failed is missing
@@ -116,7 +116,8 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         out / "text/generate/mentat/m/responses.parquet",
         Response,
     )
-    both = pd.read_parquet(stage("score", out, models=["m"], soft_labels=False) / "accuracy.parquet")
+    scored = stage("score", out, models=["m"], soft_labels=False, n_boot=50)
+    both = pd.read_parquet(scored / "accuracy.parquet")
     one, other = (both[both["model"] == m].drop(columns="model").reset_index(drop=True) for m in ("a-colleague", "m"))
     assert set(one.pop("origin")) == {"recorded"} and set(other.pop("origin")) == {"asked"}
     pd.testing.assert_frame_equal(one, other)
@@ -193,13 +194,13 @@ def test_what_is_said_of_unrated_questions_stops_nothing(asked, tmp_path):
 
 
 def test_every_set_is_compared_and_every_figure_drawn(asked, root):
-    stage("score", asked, models=["minilm"])
+    stage("score", asked, models=["minilm"], n_boot=50)
     out = stage(
         "demographics",
         asked,
         models=["minilm"],
-        n_boot=100,
-        n_permutations=999,
+        n_boot=50,
+        n_permutations=199,
         groups={"encoders": ["minilm"], "hosted": ["nobody"]},
     )
     pairs, averages, scores = (

@@ -6,7 +6,7 @@ import re
 
 import pytest
 import yaml
-from conftest import BIN, ENV, ROOT, run
+from conftest import ROOT, mhbench
 
 from mhbench.ask.cache import Cache, import_file
 from mhbench.ask.client import RECORDED
@@ -63,13 +63,13 @@ def test_the_record_is_small_and_names_no_place(rows):
 @pytest.mark.parametrize("study, model", COMPLETE)
 def test_a_study_is_replayed_whole_where_nobody_can_be_asked(study, model, tmp_path, monkeypatch):
     "No folder of weights, no cache: the stage has every answer that it wants, and asks for none."
-    monkeypatch.setitem(ENV, "XDG_CACHE_HOME", str(tmp_path / "none"))
-    monkeypatch.delitem(ENV, "MHBENCH_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    monkeypatch.delenv("MHBENCH_CACHE", raising=False)
     where = {"results": str(tmp_path / "results")}
-    run(BIN / "mhbench", "run", "prepare", "--study", study, "--overrides", json.dumps(where), cwd=ROOT)
+    mhbench("run", "prepare", "--study", study, "--overrides", json.dumps(where), cwd=ROOT)
     alone = where | {"replay": "only", "cache": str(tmp_path / "cache.sqlite")}
     asks = ["generate", "--study", study, "--model", model, "--overrides", json.dumps(alone)]
-    run(BIN / "mhbench", "run", *asks, cwd=ROOT)
+    mhbench("run", *asks, cwd=ROOT)
     left = read_records(tmp_path / "results" / "text" / "generate" / study / model / "responses.parquet", Response)
     assert left and {r.status for r in left} <= {"ok", "truncated"}
     assert not list(tmp_path.glob("none/**/*.gguf"))
@@ -94,7 +94,7 @@ def test_the_demo_asks_nobody(tmp_path, monkeypatch):
 @pytest.mark.whole
 def test_letters_are_asked_again_and_compared(tmp_path, monkeypatch):
     where = json.dumps({"results": str(tmp_path / "results")})
-    run(BIN / "mhbench", "run", "prepare", "--study", "counselingbench", "--overrides", where, cwd=ROOT)
+    mhbench("run", "prepare", "--study", "counselingbench", "--overrides", where, cwd=ROOT)
     for name in ("params.yaml", "run.yaml", "dvc.yaml", "data", "nbs"):
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
