@@ -76,10 +76,20 @@ def test_the_same_bytes_eight_at_once(endpoint, first):
     assert outcome(asked(endpoint.model_copy(update={"concurrency": 8}), REQUESTS[3:] + REQUESTS[:3])) == first
 
 
-def test_the_same_bytes_from_another_process_with_other_threads_and_context(endpoint, first):
-    with serve(threads=2, n_ctx=2048) as other:
+def alive(url):
+    host, port = url.split("//")[1].split("/")[0].split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+def test_the_same_bytes_from_another_process_with_other_threads_and_context_and_a_log(endpoint, first, tmp_path):
+    with serve(threads=2, n_ctx=2048, log=tmp_path / "logs" / "local.log") as other:
         assert other.base_urls != endpoint.base_urls and other.identity == endpoint.identity
-        assert outcome(asked(other)) == first
+        assert outcome(asked(other)) == first and alive(other.base_urls[0])
+    assert not alive(other.base_urls[0]) and "llama" in (tmp_path / "logs" / "local.log").read_text()
 
 
 def test_samples_differ_and_repeats_do_not(endpoint):
@@ -90,7 +100,7 @@ def test_samples_differ_and_repeats_do_not(endpoint):
 
 def test_identity_names_what_changes_answers(endpoint):
     assert sha256_file(weights_file("gemma-3-270m"))[:16] in endpoint.identity
-    with serve(template=None, seed=3) as other:
+    with serve(template=None, seed=3, start=False) as other:
         assert other.identity != endpoint.identity
 
 
@@ -157,19 +167,7 @@ def test_a_replay_needs_no_server(endpoint, tmp_path, first):
         assert outcome(asked(gone, cache=c)) == first and outcome(asked(gone, cache=c, replay="only")) == first
 
 
-def alive(url):
-    host, port = url.split("//")[1].split("/")[0].split(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=1).close()
-        return True
-    except OSError:
-        return False
-
-
-def test_the_server_ends_with_the_block_and_with_its_owner(root):
-    with serve() as e:
-        assert alive(e.base_urls[0])
-    assert not alive(e.base_urls[0])
+def test_the_server_ends_with_its_owner(root):
     code = (
         "from mhbench.ask.local import serve\nimport time\nwith serve() as e: print(e.base_urls[0], flush=True);"
         " time.sleep(60)"
@@ -202,10 +200,7 @@ def test_a_server_that_may_wait_begins_with_the_first_request_that_no_cache_answ
         asked(e)
 
 
-def test_the_log_is_kept_where_it_is_asked_for(tmp_path):
-    with serve(log=tmp_path / "logs" / "local.log") as e:
-        asked(e, REQUESTS[:1])
-    assert "llama" in (tmp_path / "logs" / "local.log").read_text()
+def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
     (tmp_path / "not.gguf").write_bytes(b"not a model")
     with pytest.raises(RuntimeError, match="the server must start within"):
         with serve(tmp_path / "not.gguf", log=tmp_path / "bad.log"):
