@@ -932,8 +932,12 @@ def test_a_pilot_in_a_table_has_numbers_or_words_for_people_and_the_judge(tmp_pa
     pd.DataFrame(rows, columns=["Case", "People", " judge"]).to_csv(file, index=False)
     found = panel._from_table(str(file))
     assert (found.name, found.judged, found.pilot.n, found.pilot.n_clusters) == ("p.csv", 8, 7, 6)
+    some = [(name if k % 2 else "", *labels) for k, (name, *labels) in enumerate(rows)]
+    pd.DataFrame(some, columns=["case", "people", "judge"]).to_csv(file, index=False)
+    assert panel._from_table(str(file)).pilot.n_clusters == 7, "a row that names no case is a case of its own"
     for text, told in (
         ("people,judge\nx,1\n", "a label must be a number, Correct or Incorrect; got 'x'"),
+        ("people,judge\n1,\"1,000\"\n", "a label must be a number, Correct or Incorrect; got '1,000'"),
         ("people\n1\n", "columns people and judge; got none named judge"),
     ):
         file.write_text(text, encoding="utf-8")

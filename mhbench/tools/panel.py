@@ -19,7 +19,7 @@ from ..annotate.export import ratings, ratings_of_file
 from ..annotate.store import open_store
 from ..errors import numbered, refuse
 from ..records.database import make_private, private_file
-from ..records.described import RatingTable, read_ratings
+from ..records.described import RatingTable, as_number, read_ratings
 from ..records.guessed import guess_long
 from ..records.schema import Item, Judgment, Rating, Response, read_records
 from ..records.table import cell_text, csv_rows, read_table
@@ -166,10 +166,10 @@ _NUMBERS = {"correct": 1.0, "incorrect": 0.0, "": np.nan}
 
 
 def _label_value(label_text: str, place: str) -> float:
-    try:
-        return _NUMBERS[label_text.lower()] if label_text.lower() in _NUMBERS else float(label_text.replace(",", "."))
-    except ValueError:
+    value = _NUMBERS.get(label_text.lower(), as_number(label_text))
+    if value is None:
         refuse(f"plan --humans: a label must be a number, Correct or Incorrect; got {label_text!r} ({place})")
+    return value
 
 
 def _from_table(path: str) -> _Known:
@@ -181,9 +181,8 @@ def _from_table(path: str) -> _Known:
     column_values = lambda c: np.array(
         [_label_value(cell_text(row, column_by_name[c]), place) for place, row in table.rows], float
     )
-    case_of_row = [
-        cell_text(row, column_by_name["case"]) if "case" in column_by_name else str(k)
-        for k, (_, row) in enumerate(table.rows)
+    case_of_row = [  # a row that names none is a case of its own
+        ("case" in column_by_name and cell_text(row, column_by_name["case"])) or place for place, row in table.rows
     ]
     y, f = column_values("people"), column_values("judge")
     is_complete = ~np.isnan(y) & ~np.isnan(f)
