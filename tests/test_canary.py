@@ -193,8 +193,8 @@ def configured(folder: Path, banks: Path, url: str) -> None:
                 section |= {k: ["writer"] for k in ("asked", "judges") if k in section}
     p["studies"]["mentat"]["annotate"] = {"kind": "sliders", "n_items": 3, "replace": {"<AGE>": "40", " <NAT>": ""}}
     trained = p["studies"]["mhqa"]["finetune"]
-    trained |= {"asked": ["minilm-mhqa"], "n_items": 16, "seeds": [0], "baseline_seeds": [0]}  # it need not be good
-    trained["settings"] |= {"epochs": 1}
+    trained |= {"asked": ["minilm-mhqa"], "n_items": 16, "seeds": [0], "baseline_seeds": [], "n_orders": 1}
+    trained["settings"] |= {"epochs": 1, "layers": 1, "max_length": 48}  # it need not be good
     p["studies"]["mhqa"]["compose"]["asked"] = []  # the recorded answers
     (folder / "params.yaml").write_text(yaml.safe_dump(p, sort_keys=False), encoding="utf-8")
 
