@@ -186,6 +186,16 @@ def test_the_spread_names_what_a_design_does_not_tell_apart(rated):
     assert any(said.startswith("repeat: the same groups as rater") for said in got.left_out)
 
 
+def test_ratings_that_name_no_persona_share_none(rated):
+    "They counted as those of one persona."
+    named = rated.frame["item"].isin(sorted(rated.frame["item"].unique())[::2])
+    blank, own = (rated.frame["within.persona"].where(named, other) for other in ("", rated.frame["item"]))
+    got, expected = (
+        spread_of(rated._replace(frame=rated.frame.assign(**{"within.persona": x})), ["person"]) for x in (blank, own)
+    )
+    pd.testing.assert_frame_equal(got.table, expected.table)
+
+
 def test_a_design_without_a_spread_says_why(rated):
     one = rated._replace(frame=rated.frame[rated.frame["kind"] == "person"].iloc[:1])
     spread, changed, why = spread_by_kind(one)

@@ -54,9 +54,14 @@ def _by_criterion(ratings: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     return criteria_and_ratings + ([(POOLED, ratings)] if len(criteria_and_ratings) > 1 else [])
 
 
+def _outer_units(f: pd.DataFrame, name: str) -> pd.Series:
+    "What ratings stand within, such as a persona; the item where they name none."
+    return f[f"within.{name}"].where(f[f"within.{name}"] != "", f["item"])
+
+
 def _resampled_units(f: pd.DataFrame) -> pd.Series:
     "What is drawn as a whole: a persona where ratings have one, else the item, whatever model answers it."
-    return f["within.persona"].where(f["within.persona"] != "", f["item"]) if "within.persona" in f else f["item"]
+    return _outer_units(f, "persona") if "within.persona" in f else f["item"]
 
 # %% ../../nbs/steps/24_rated.ipynb #c89c3585
 def _ratings_by_rater(ratings: pd.DataFrame, column: str) -> tuple[np.ndarray, list[str], np.ndarray, np.ndarray]:
@@ -313,7 +318,7 @@ def spread_of(table: RatingTable, kinds: Iterable[str] | None = None, items: boo
     ratings = (_ratings_of_kinds(table, kinds) if kinds else table.single).dropna(subset="score")
     factors = {
         "target": ratings["target"],
-        **{w: ratings[f"within.{w}"] for w in table.within},
+        **{w: _outer_units(ratings, w) for w in table.within},
         "item": ratings["item"],
         "rater": ratings["rater"],
     }
