@@ -141,7 +141,9 @@ class Transport:
         headers["Accept-Encoding"] = "gzip, deflate"
         timeouts = Timeout(None, connect=min(30.0, self.endpoint.timeout_s))
         pool_limits = Limits(max_connections=0, keepalive_expiry=15)  # 0: as many as are asked for
-        tls_context = ssl.create_default_context()
+        is_plain = all(is_loopback(url) and url.lower().startswith("http:") for url in self.endpoint.base_urls)
+        # reading the system's certificates takes some time, which requests within this machine need not
+        tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else ssl.create_default_context()
         for url in self.endpoint.base_urls:
             is_remote = not is_loopback(url)  # the environment's proxy is used
             http_client = limited_client()(

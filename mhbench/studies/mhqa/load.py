@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -55,6 +56,7 @@ _OPTIONS = ("option1", "option2", "option3", "option4")
 _Text = Annotated[str, Field(pattern=r"\S")]
 
 
+@cache
 def compared_text(text: str) -> str:
     "The text as texts are compared: mended, without case, white space as single spaces."
     return " ".join(mend_option(text).casefold().split())
