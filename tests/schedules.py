@@ -284,10 +284,14 @@ def down(f: Folder):
 def selection_after_failure(f: Folder):
     "A good run of one study, then another study whose model cannot be read (P1)."
     _ok(f.repro())
-    f.select("ward", "onemode,typo")
+    yield from unreadable(f, "ward")
+
+
+def unreadable(f: Folder, study: str, twice: int = 0):
+    f.select(study, "onemode,typo")
     f.models.mood["onemode"] = "mute"
     _ok(f.repro(), 1)
-    yield seen(f)
+    yield seen(f, twice=twice)
 
 
 def killed(f: Folder, n=5):
@@ -309,6 +313,12 @@ def killed_after_another(f: Folder):
     yield seen(f, twice=1)
     _ok(f.repro())
     yield seen(f, twice=1)
+
+
+def killed_then_unreadable(f: Folder):
+    "The same, and then the first study again, whose models cannot be read."
+    yield from killed_after_another(f)
+    yield from unreadable(f, "clinic", twice=1)
 
 
 def another_model(f: Folder):
@@ -490,7 +500,7 @@ def results_deleted(f: Folder):
 
 
 SCHEDULES = [
-    four, down, selection_after_failure, killed, killed_after_another, another_model, changed_parameter, wrong_key,
+    four, down, selection_after_failure, killed, killed_then_unreadable, another_model, changed_parameter, wrong_key,
     cut_off, lost_corpus, fails_again, deselected_and_back, fewer_items, broken_code, results_by_hand, interrupted,
     killed_in_the_second, study_added, nothing_works, results_deleted,
 ]  # fmt: skip

@@ -937,7 +937,7 @@ def test_a_pilot_in_a_table_has_numbers_or_words_for_people_and_the_judge(tmp_pa
     assert panel._from_table(str(file)).pilot.n_clusters == 7, "a row that names no case is a case of its own"
     for text, told in (
         ("people,judge\nx,1\n", "a label must be a number, Correct or Incorrect; got 'x'"),
-        ("people,judge\n1,\"1,000\"\n", "a label must be a number, Correct or Incorrect; got '1,000'"),
+        ('people,judge\n1,"1,000"\n', "a label must be a number, Correct or Incorrect; got '1,000'"),
         ("people\n1\n", "columns people and judge; got none named judge"),
     ):
         file.write_text(text, encoding="utf-8")

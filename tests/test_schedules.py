@@ -1,4 +1,4 @@
-"""Four schedules of failures, kills and selections, each a real `dvc repro`; `tests/schedules.py` plays all twenty.
+"""Three schedules of failures, kills and selections, each a real `dvc repro`; `tests/schedules.py` plays all twenty.
 
 What summary, report, compare and an export then show has no number of another run, calls nothing right that failed, and
 nothing that was answered is asked twice.
@@ -10,7 +10,7 @@ import schedules
 
 @pytest.mark.parametrize(
     "schedule",
-    [schedules.four, schedules.selection_after_failure, schedules.killed_after_another, schedules.broken_code],
+    [schedules.four, schedules.killed_then_unreadable, schedules.broken_code],
     ids=lambda s: s.__name__,
 )
 def test_what_a_user_sees_is_of_this_run(schedule, tmp_path):
