@@ -137,7 +137,8 @@ def test_a_column_of_many_numbers_is_rated_where_no_column_of_few_is(n, tmp_path
     ("head", "value", "fields"),
     [
         ("rater,target,q_1,q_2", "q_{item}", {"rater": "rater", "target": "target"}),  # an item a column
-        ("item,target,by_ann,by_bob", "by_{rater}", {"item": "item", "target": "target"}),  # a rater a column
+        ("item,target,R1,R2", "R{rater}", {"item": "item", "target": "target"}),  # a rater a column
+        ("item,target,expert,dr", "{rater}", {"item": "item", "target": "target"}),
         ("item,rater,a,b", "{criterion}", {"item": "item", "rater": "rater", "criterion": ["a", "b"]}),
     ],
 )
@@ -185,7 +186,6 @@ def test_a_description_says_what_each_column_is(tmp_path):
             ["w", "v"],
         ),
         ("w R1,w R2,v R1,v R2", "w, v and R1, R2", "{criterion} {rater}", ["w", "v"]),
-        ("R1-w,R1-v,R2-w", None, "R{rater}", None),  # a pair is not there
     ],
 )
 def test_columns_that_are_pairs_of_raters_and_criteria_are_read_as_such_and_asked_about(
@@ -197,10 +197,28 @@ def test_columns_that_are_pairs_of_raters_and_criteria_are_read_as_such_and_aske
     g = guess(tmp_path, "\n".join([f"id,{head}", *(f"{k},{row}" for k, row in enumerate(rows))]) + "\n")
     assert (g.description["value"], g.description.get("criterion")) == (value, criterion)
     asked = f"value: the columns are all pairs of {pairs}; {value} was assumed: one may be {{repeat}} or {{session}}"
-    assert g.asks == [asked, SEEN][pairs is None :]
-    if pairs:
-        table = read_ratings(g.description, tmp_path)
-        assert len(table.frame) == 3 * n and table.frame["rater"].nunique() == 2
+    assert g.asks == [asked, SEEN]
+    table = read_ratings(g.description, tmp_path)
+    assert len(table.frame) == 3 * n and table.frame["rater"].nunique() == 2
+
+
+@pytest.mark.parametrize(
+    ("head", "value", "criterion", "of"),
+    [
+        ("item,target,by_ann,by_bob", "by_{criterion}", ["ann", "bob"], "rater"),
+        ("item,target,R1-w,R2-v", "R{criterion}", ["1-w", "2-v"], "rater"),  # no pairs
+        ("rater,target,q_mood,q_sleep", "q_{criterion}", ["mood", "sleep"], "item"),
+    ],
+)
+def test_columns_whose_names_tell_neither_rater_nor_item_are_criteria_and_asked_about(
+    head, value, criterion, of, tmp_path
+):
+    "A column a rater would make agreement between criteria that of raters."
+    got = guess(tmp_path, table(head, "x y x y", "u u v v", "1 2 3 4", "4 3 2 1"))
+    assert (got.description["value"], got.description["criterion"]) == (value, criterion)
+    template = value.replace("criterion", of)
+    asked = f"value: the columns are taken for criteria; if each is one {of}: {template}, and no criterion"
+    assert got.asks[0] == asked and len(got.asks) == 3 and any("no column was found" in a for a in got.asks[1:])
 
 
 def test_pairs_are_asked_about_where_a_column_names_the_rater_and_clinicians_rate_cases(tmp_path):
@@ -257,7 +275,7 @@ def test_rows_of_json_are_looked_for_in_its_list(tmp_path):
 def test_lines_that_qualtrics_puts_below_the_header_are_left_out(tmp_path):
     lines = ["ResponseId,Q1_kind,Q1_safe", "Response,How kind,How safe", *['"{""ImportId"":""x""}"' + ",x,x"]]
     got = guess(tmp_path, "\n".join([*lines, "R1,1,2", "R2,2,1"])).description
-    assert (got["skip"], got["rater"], got["value"], got["scale"]) == ([2, 3], "ResponseId", "Q1_{item}", "1..2")
+    assert (got["skip"], got["rater"], got["value"], got["scale"]) == ([2, 3], "ResponseId", "Q1_{criterion}", "1..2")
 
 
 def test_a_file_without_ratings_is_refused_with_its_columns(tmp_path):

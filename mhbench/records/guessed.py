@@ -222,12 +222,15 @@ def _guess_wide_columns(
             return rated_columns, template, {"criterion": firsts if is_rater_second else seconds}
         asks.append(f"{pairs_in_words}; of two fields, such as {{target}}{separator}{{criterion}}, name both")
     common_start, common_end = _common_ends(rated_columns)
-    criteria_in_column_names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
-    return (
-        rated_columns,
-        f"{common_start}{{{hole_name}}}{common_end}",
-        {"criterion": criteria_in_column_names} if hole_name == "criterion" else {},
-    )
+    names = [c[len(common_start) : len(c) - len(common_end)] for c in rated_columns]
+    template = f"{common_start}{{{hole_name}}}{common_end}"
+    if hole_name != "criterion" and all(n.isdigit() or (hole_name == "rater" and _RATER.fullmatch(n)) for n in names):
+        return rated_columns, template, {}
+    if hole_name != "criterion":
+        asks.append(
+            f"value: the columns are taken for criteria; if each is one {hole_name}: {template}, and no criterion"
+        )
+    return rated_columns, f"{common_start}{{criterion}}{common_end}", {"criterion": names}
 
 # %% ../../nbs/records/13_guessed.ipynb #54d10b06
 def guess_description(path: str | Path, given: Mapping[str, str] | None = None, **how: Any) -> Guess:
