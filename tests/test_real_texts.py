@@ -75,7 +75,12 @@ def test_nothing_that_leaves_a_run_quotes_a_release(study, clone, datasets, tmp_
     shutil.copytree(clone, folder, symlinks=True)
     params = folder / "params.yaml"
     params.write_text(params.read_text(encoding="utf-8").replace("n_boot: 50", "n_boot: 5"), encoding="utf-8")
-    source = datasets / study / ("outputs_t" if study == "counselingbench" else "")  # the recorded answers
+    source = datasets / study
+    if study == "counselingbench":  # recorded answers of some models: every file has all questions
+        (tmp_path / "outputs_t").mkdir()
+        for file in sorted((source / "outputs_t").glob("*.csv"))[::4]:
+            shutil.copy(file, tmp_path / "outputs_t")
+        source = tmp_path / "outputs_t"
     said = mhbench("import", study, source, "--option", OPTIONS[study], cwd=folder)
     said += mhbench("select", "--studies", study, "--models", "minilm", "--items", "20", cwd=folder)
     monkeypatch.chdir(folder)
