@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,19 +131,6 @@ def _weights_path(name: str) -> Path:
     return weights_file("gemma-3-270m") if name == "bundled" else Path(name)
 
 
-@contextlib.contextmanager
-def _gguf_header_read_once() -> Iterator[None]:
-    "transformers reads the header of such a file three times; each time takes seconds over a large vocabulary."
-    import gguf
-
-    reader_class = gguf.GGUFReader
-    setattr(gguf, "GGUFReader", functools.cache(reader_class))
-    try:
-        yield
-    finally:
-        setattr(gguf, "GGUFReader", reader_class)
-
-
 def _load_lm(name: str, window: int | None, budget: int, device: str) -> LanguageModel:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -156,8 +142,7 @@ def _load_lm(name: str, window: int | None, budget: int, device: str) -> Languag
     hidden_stderr = contextlib.redirect_stderr(
         io.StringIO()
     )  # transformers shows how far it is with such a file, come what may
-    header_read_once = _gguf_header_read_once() if is_gguf else contextlib.nullcontext()
-    with loading.loading_model("load_lm", name), hidden_stderr, header_read_once:  # in 32 bits, whatever the file holds
+    with loading.loading_model("load_lm", name), hidden_stderr:  # in 32 bits, whatever the file holds
         model_options: dict[str, Any] = {"dtype": torch.float32, "output_loading_info": True}
         unplaced_model, loading_info = AutoModelForCausalLM.from_pretrained(
             model_source, **model_options, **file_options
