@@ -39,8 +39,8 @@ hostile/test_hostile_command hostile/test_hostile_local hostile/test_hostile_sur
 """.split()
 PARTS = ("form", "fast", "whole")
 LONGEST = """
-test_examples test_varied test_replicate test_pipeline test_schedules test_new_study test_benchmarks test_sweep
-annotate/test_annotate_browser test_stages test_real_texts test_canary test_own_files test_oldest test_reruns
+test_examples test_varied test_schedules test_replicate test_stages test_pipeline test_benchmarks test_canary test_sweep
+test_new_study annotate/test_annotate_browser test_own_files test_reruns test_real_texts test_oldest test_site
 """.split()  # the longest first
 MAY_BE_ABSENT = (  # why a test may be skipped; a skip for any other reason fails
     r"no real corpora at |among the (real )?corpora|no runs of |are not here: set MHBENCH_DATASETS",
