@@ -30,7 +30,10 @@ COLOURS |= {style.HARM, INK, SOFT, RULE, "#ffffff"}
 # By step, by date, the nearest first, by place, by measure.
 OWN_ORDER = {"funnel", "released", "pairs", "page", "known_groups", "mentat", "mentat_390", "first", "first_390"}
 OF_ALL = ("first", "first_390")  # the key numbers of five papers: no single finding
-VERBS = r"\b(is|are|passes|pass|stay|scores|agree|beat|takes|put|completes|yielded|differ|abstain|shows?|has|leads|changes)\b"
+VERBS = (
+    r"\b(is|are|passes|pass|stay|scores|agree|beat|takes|put|completes|yielded|differ|abstain|shows?|has|leads"
+    r"|changes)\b"
+)
 
 
 def place(file: Path) -> str:
