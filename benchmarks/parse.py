@@ -19,9 +19,10 @@ import answer_forms
 from mhbench.ask import parse
 
 DATASETS = Path(os.environ.get("MHBENCH_DATASETS", ROOT.parent / "shared" / "datasets"))
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 
 
-def seconds_each(rows: list[dict], times: int = int(*sys.argv[1:] or [3])) -> float:
+def seconds_each(rows: list[dict], times: int = ROUNDS) -> float:
     "CPU seconds for one answer, none of them known from before; patterns are compiled first."
     spent = []
     for _ in range(times + 1):

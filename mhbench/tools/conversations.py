@@ -265,11 +265,12 @@ def _write(
     all_people = people_ratings(ratings_of_file(file.parent / s.people), spoken_transcripts) if s.people else []
     people = [r for r in all_people if r.criterion in scale_by_criterion]
     other_criteria = sorted({str(r.criterion) for r in all_people} - set(scale_by_criterion))
-    left_out_text = f"; {len(all_people) - len(people)} by people left out, of {', '.join(other_criteria)}"
     ratings = [*with_unread(results.graded, spoken_transcripts, list(scale_by_criterion)), *people]
     description = write_ratings(ratings, scale_by_criterion, to, f"{s.study}, conversations")
     counts_text = f"{numbered(len(results.graded.ratings), 'rating')} by judges, {len(people)} by people"
-    yield description, counts_text + left_out_text * bool(other_criteria)
+    if other_criteria:
+        counts_text += f"; {len(all_people) - len(people)} by people left out, of {', '.join(other_criteria)}"
+    yield description, counts_text
     tables = {"unread": results.graded.unread, "card": results.card.get("checks")}
     tables["scores"] = conversation_scores(results.graded.ratings, criteria) if results.graded.ratings else None
     for name, table in tables.items():
