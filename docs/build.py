@@ -156,13 +156,13 @@ def of_report(page: str) -> str:
 
 
 def executed() -> None:
-    apart = {"replication", "results"}
-    demo = [f for f in sorted((TOP / "reports").rglob("*.ipynb")) if not apart & set(f.relative_to(TOP).parts)]
+    copies = [f.relative_to(TOP / "reports") for f in sorted((TOP / "reports").rglob("*.ipynb"))]
+    demo = [f for f in copies if f.parts[0] != "replication" and f.name != "results.ipynb"]
     pages = []
     for f in demo:
-        stage = f.relative_to(TOP / "reports").parts[0].removesuffix(".ipynb")
+        stage = f.parts[min(1, len(f.parts) - 1)].removesuffix(".ipynb")  # <study>/<stage>/<model>, or the report
         onward = f"Executed on synthetic questions. [The stage](/nbs/stages/{stage}.ipynb) · [all of the run](/demo.md)"
-        pages.append(copied(f, onward, "nbs/"))
+        pages.append(copied(TOP / "reports" / f, onward, "nbs/"))
     text = "# The demo run\n\nEvery stage as it was executed on synthetic demonstration items, with two small models "
     text += "that answer at about chance level: every step works, and no clinical conclusion can be drawn.\n\n"
     if (TOP / "reports" / "report.html").exists():
@@ -230,7 +230,7 @@ def first_page() -> None:
     page = of_report((TOP / "reports" / "index.html").read_text(encoding="utf-8"))
     for link, to in (("ledger.html", "ledger-page.html"), ("../README.md", "guide.html")):
         page = page.replace(f'href="{link}"', f'href="{to}"')
-    page = page.replace('href="reports/results/', 'href="studies/')
+    page = re.sub(r'href="reports/(\w+)/results\.html', r'href="studies/\1.html', page)
     for table in set(re.findall(r'href="(replication/[^"]+\.csv)"', page)):
         write(f"extra/{table}", (TOP / "reports" / table).read_bytes())
     write("extra/index.html", page)
@@ -285,7 +285,7 @@ def question_of(notebook: Path) -> str:
 
 def as_page(study: str, more: str) -> str:
     "A study's executed results as a page: without code, and with what follows below."
-    nb = json.loads((TOP / "reports" / "results" / f"{study}.ipynb").read_text(encoding="utf-8"))
+    nb = json.loads((TOP / "reports" / study / "results.ipynb").read_text(encoding="utf-8"))
     nb["cells"] = [
         c
         for c in nb["cells"]
@@ -312,8 +312,8 @@ def stages_of(study: str) -> str:
         notebook = TOP / "nbs" / "stages" / f"{stage}.ipynb"
         if stage not in through or not notebook.exists():
             continue
-        done = sorted((TOP / "reports" / stage).glob(f"{study}*")) if (TOP / "reports" / stage).exists() else []
-        files = [f for d in done for f in ([d] if d.suffix == ".ipynb" else sorted(d.glob("*.ipynb")))]
+        copies = TOP / "reports" / study
+        files = sorted([*copies.glob(f"{stage}.ipynb"), *copies.glob(f"{stage}/*.ipynb")])
         demo = ", ".join(f"[{f.stem}](/{f.relative_to(TOP)})" for f in files) or "not run"
         rows.append(f"| [{stage}](/nbs/stages/{stage}.ipynb) | {question_of(notebook)} | {demo} |".replace("\n", " "))
     return "\n".join(rows)

@@ -72,7 +72,7 @@ def pictures(folder: Path) -> list[Picture]:  # reports/
         real = parts[0] == "replication"
         if len(parts) < 2:
             continue
-        study = parts[1]
+        study = parts[1] if real else parts[0]
         cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
         asked = re.search(r"\*\*The question\.\*\* (.+)", "".join(cells[0]["source"]))
         heading, drawn = "", titles(file, folder)

@@ -77,20 +77,31 @@ def as_rows(frame: pd.DataFrame) -> Table:
     return [list(map(str, frame.columns)), *([cell(v) for v in row] for row in frame.itertuples(index=False))]
 
 
+def of_stage(file: Path, folder: Path) -> tuple[str, str]:
+    "The stage that left a file, and its study and name: <study>/<stage>/name, or of some <stage>/<study>/name."
+    first, *rest = file.relative_to(folder).with_suffix("").parts
+    if folder.name in ("studies", "metrics") and rest:
+        study, (first, *rest) = first, rest
+        rest = [study, *rest]
+    return first, "/".join(rest)
+
+
 def tables(results: Path, left_out: set[str] = LEFT_OUT, stage: str = "*") -> dict[str, dict[str, Table]]:
     "Stage -> study/table -> rows: every table that the stages of a run left, or one of them, and their metrics."
     out: dict[str, dict[str, Table]] = {}
-    for file in sorted(results.glob(f"{stage}/**/*.parquet")):
-        made_by, *rest = file.relative_to(results).with_suffix("").parts
+    files = [(f, results / "studies") for f in sorted((results / "studies").glob(f"*/{stage}/**/*.parquet"))]
+    files += [(f, results) for f in sorted(results.glob(f"{stage}/**/*.parquet")) if "studies" not in f.parts]
+    for file, folder in files:
+        made_by, name = of_stage(file, folder)
         if made_by not in left_out:
             frame = pd.read_parquet(file)
-            out.setdefault(made_by, {})[f"{'/'.join(rest)}: {len(frame)} rows"] = as_rows(frame)
-    for file in sorted((results / "metrics").glob(f"{stage}/**/*.json")):
-        made_by, *rest = file.relative_to(results / "metrics").with_suffix("").parts
-        if made_by not in left_out:
+            out.setdefault(made_by, {})[f"{name}: {len(frame)} rows"] = as_rows(frame)
+    for file in sorted((results / "metrics").glob("*/**/*.json")):
+        made_by, name = of_stage(file, results / "metrics")
+        if made_by not in left_out and stage in ("*", made_by):
             flat = pd.json_normalize(json.loads(file.read_text(encoding="utf-8")))
             rows = [["metric", "value"], *([str(k), cell(flat.at[0, k])] for k in flat)]
-            out.setdefault(made_by, {})[f"{'/'.join(rest)}: metrics"] = rows
+            out.setdefault(made_by, {})[f"{name}: metrics"] = rows
     return out
 
 

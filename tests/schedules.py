@@ -437,7 +437,7 @@ def broken_code(f: Folder):
 def results_by_hand(f: Folder):
     "Somebody changes a result by hand: it is not shown as the run's."
     _ok(f.repro())
-    file = f.top / "results" / "score" / "clinic" / "headline.parquet"
+    file = f.top / "results" / "studies" / "clinic" / "score" / "headline.parquet"
     pd.read_parquet(file).assign(estimate=0.99).to_parquet(file)
     assert not len(f.numbers())
     yield seen(f)

@@ -19,7 +19,7 @@ from mhbench.tools import bank
 def results(tmp_path):
     "What the stages compose and keys would leave: a few of the demo's questions, two of them with another key."
     items = load_mhqa(demo_path("mhqa") / "b" / "mhqa_b_val.csv").records[:6]
-    write_records(items, tmp_path / "text/compose/mhqa/items.parquet", Item)
+    write_records(items, tmp_path / "text/mhqa/compose/items.parquet", Item)
     first = {i.item_id: i.key[0] for i in items}
     second = dict(first)
     other = next(a for a in letters(4) if a != items[0].key[0])
@@ -27,8 +27,8 @@ def results(tmp_path):
     second[items[1].item_id] = next(a for a in letters(4) if a != items[1].key[0])
     decisions = decide_keys(items, first, second, {})
     gold = decided_items(items, decisions)
-    write_records(gold, tmp_path / "text/keys/mhqa/gold.parquet", Item)
-    folder = tmp_path / "keys/mhqa"
+    write_records(gold, tmp_path / "text/mhqa/keys/gold.parquet", Item)
+    folder = tmp_path / "studies/mhqa/keys"
     folder.mkdir(parents=True)
     decision_table(decisions).to_parquet(folder / "decisions.parquet")
     return tmp_path, items, gold
@@ -40,7 +40,7 @@ def corpus(*words, results):
 
 def test_a_part_shows_what_its_stage_left(root, tmp_path, capsys, monkeypatch):
     def stage(name, study, params, overrides, in_process):
-        folder = Path(overrides["results"]) / name / study
+        folder = Path(overrides["results"]) / "studies" / study / name
         folder.mkdir(parents=True)
         row = {"topic": "Sleep", "estimate": 0.5, "ci_low": 0.25, "ci_high": 0.75}
         pd.DataFrame([row]).to_parquet(folder / "literature.parquet")
@@ -114,9 +114,9 @@ def test_the_card_counts_the_keys_that_a_model_compared_with_passages(root, resu
     "One key of six: the others were not asked about, or have no passage."
     monkeypatch.chdir(root)
     folder, items, _ = results
-    write_records(items, folder / "text/keys/mhqa/labelled.parquet", Item)
+    write_records(items, folder / "text/mhqa/keys/labelled.parquet", Item)
     outcomes = ["changed", *["near passages, not asked"] * 3, *["no passage"] * 2]
-    pd.DataFrame({"outcome": outcomes}).to_parquet(folder / "keys/mhqa/labels.parquet")
+    pd.DataFrame({"outcome": outcomes}).to_parquet(folder / "studies/mhqa/keys/labels.parquet")
     assert corpus("card", "--of", "labelled", "--to", str(tmp_path / "bank"), results=folder) == 0
     card = (tmp_path / "bank/README.md").read_text(encoding="utf-8")
     assert "of 6 keys, near passages, not asked: 3; no passage: 2; changed: 1." in card

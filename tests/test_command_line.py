@@ -4,11 +4,13 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from conftest import BIN, ENV, ROOT
 
 from mhbench.errors import numbered
+from mhbench.records.database import stage_folder
 from mhbench.run.cli import FIRST_SCREEN, declaring, main, parser
 from mhbench.run.losses import named_parts, selected_run
 from mhbench.subcommand import SUBCOMMANDS
@@ -50,9 +52,9 @@ def test_what_prints_imports_nothing_that_computes(said, light, tmp_path, root):
     folder = tmp_path / "results" / "report"
     folder.mkdir(parents=True)
     (folder / "wrong.json").write_text('["mhqa: 2 of 9 answers were not read."]', encoding="utf-8")
-    for stage in ("report", *("/".join(filter(None, x)) for x in named_parts(selected_run(root), root))):
-        (tmp_path / "results" / stage).mkdir(parents=True, exist_ok=True)
-        (tmp_path / "results" / stage / "contents.json").write_text('{"stage": "any"}', encoding="utf-8")
+    for part_folder in [Path("report"), *(stage_folder(*part) for part in named_parts(selected_run(root), root))]:
+        (tmp_path / "results" / part_folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "results" / part_folder / "contents.json").write_text('{"stage": "any"}', encoding="utf-8")
     head = "study,stage,measure,model,mode,n,n_unread,estimate,ci_low,ci_high,level,origin\n"
     row = "mhqa,score,accuracy,m,zero_shot,20,0,0.5,0.3,0.7,0.95,asked\n"
     (folder / "over-all-studies-key-results.csv").write_text(head + row, encoding="utf-8")

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from mhbench.ask.client import Call, Plan
+from mhbench.records.database import stage_folder
 from mhbench.records.schema import Item
 from mhbench.run.cli import main
 from mhbench.run.graph import Node
@@ -131,22 +132,22 @@ def test_what_asks_somebody_is_counted_with_what_it_rests_on(monkeypatch):
 
 
 def test_results_are_linked_where_the_same_parameters_made_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan, "place", lambda results, *of: tmp_path / str(results) / Path(*filter(None, of)))
+    monkeypatch.setattr(plan, "place", lambda results, *of: tmp_path / str(results) / stage_folder(*of))
     cells = [("parameters", "seed = 3"), ("injected-parameters", "# Parameters\nseed = 1\nname = 'x'\n")]
     nb = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(source, metadata={"tags": [tag]}) for tag, source in cells]
     )
     link = lambda stage, values: plan._link_results(stage, "s", "m", values, tmp_path / "dry")
     assert not link("score", {"seed": 1, "name": "x"})
-    for folder in ("results/score/s/m", "results/text/score/s/m", "results/judge/s/m"):
+    for folder in ("results/studies/s/score/m", "results/text/s/score/m", "results/studies/s/judge/m"):
         (tmp_path / folder).mkdir(parents=True)
     for stage in ("score", "judge"):
-        nbformat.write(nb, tmp_path / "results" / stage / "s/m/notebook.ipynb")
+        nbformat.write(nb, tmp_path / "results/studies/s" / stage / "m/notebook.ipynb")
     assert not link("score", {"seed": 3, "name": "x"}) and not (tmp_path / "dry").exists()
     assert link("score", {"seed": 1, "name": "x"}) and link("judge", {"seed": 1, "name": "x"})
     links = sorted(f.relative_to(tmp_path / "dry").as_posix() for f in (tmp_path / "dry").rglob("m"))
-    assert links == ["judge/s/m", "score/s/m", "text/score/s/m"]
-    assert (tmp_path / "dry/score/s/m").resolve() == tmp_path / "results/score/s/m"
+    assert links == ["studies/s/judge/m", "studies/s/score/m", "text/s/score/m"]
+    assert (tmp_path / "dry/studies/s/score/m").resolve() == tmp_path / "results/studies/s/score/m"
 
 
 def test_the_size_of_a_study_is_in_items_and_cases_and_a_failed_notebook_is_kept(tmp_path, monkeypatch):
@@ -642,8 +643,8 @@ def test_the_report_is_absent_stale_or_fresh(tmp_path):
         ("results/inputs/again/score/s.json", "what failed is asked again"),
         ("results/inputs/score/s.json", "its code, inputs or settings have changed"),
         ("nbs/stages/score.ipynb", "its notebook has changed"),
-        ("results/text/prepare/s", "prepare of s has new results"),
-        ("results/score/s/accuracy.parquet", "score of s has new results"),
+        ("results/text/s/prepare", "prepare of s has new results"),
+        ("results/studies/s/score/accuracy.parquet", "score of s has new results"),
         ("data/s", "data/s has changed"),
     ],
 )
@@ -686,7 +687,7 @@ def finished(tmp_path, monkeypatch):
     names = {"key": "over-all-studies-key-results", "one": "s-score-accuracy", "other": "s-judge-mean"}
     for name in names.values():
         pd.DataFrame(rows).to_csv(report / f"{name}.csv", index=False)
-    for name in ("score/s/a.png", "score/s/a.svg", "judge/t/b.png", "score/u/c.png"):
+    for name in ("s/score/a.png", "s/score/a.svg", "t/judge/b.png", "u/score/c.png"):
         (tmp_path / "figures" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "figures" / name).touch()
     monkeypatch.setattr(summary, "root", lambda: tmp_path)
@@ -716,9 +717,9 @@ def test_a_summary_has_the_main_numbers_of_what_is_fresh_and_where_the_rest_is(f
     assert "# over-all-studies-key-results" in told and "# s-score-accuracy" in told and "s-judge-mean" not in told
     assert "drawn from 0 to 1" not in told
     parts[2] = RunPart("report", "", None, "stale", "a cause", REPRO)
-    (top / "results/score/s").mkdir(parents=True)
+    (top / "results/studies/s/score").mkdir(parents=True)
     pd.DataFrame([MAIN | {"estimate": 0.75, "n_clusters": 4}]).drop(columns=["study", "stage"]).to_parquet(
-        top / "results/score/s/headline.parquet"
+        top / "results/studies/s/score/headline.parquet"
     )
     summary.print_summary(asked_summary())
     told = capsys.readouterr().out
@@ -759,8 +760,8 @@ def test_what_failed_is_told_in_eight_lines_with_its_remedy_and_the_rest_counted
     failures = [lost | {"model": f"m{k}"} for k in range(9)] + [
         lost | {"model": "bare", "said": "", "withheld": "", "remedy": ""}
     ]
-    (tmp_path / "score/s").mkdir(parents=True)
-    place = tmp_path / "score/s/contents.json"
+    (tmp_path / "studies/s/score").mkdir(parents=True)
+    place = tmp_path / "studies/s/score/contents.json"
     parts = [RunPart("score", "s", None, "failed"), RunPart("report", "", None, "fresh")]
     told = lambda of: (
         place.write_text(json.dumps({"failures": of}))

@@ -190,11 +190,11 @@ def answers_wait(top: Path) -> None:
     given, texts = load_params(top / "params.yaml"), top / "results" / "text"
     run_stage("prepare", "medqade", overrides={"results": str(top / "results")})
     for model in given["run"]["models"]:
-        write_records([], texts / f"generate/medqade/{model}/responses.parquet", Response)
-    recorded = read_records(texts / "prepare/medqade/recorded.parquet", Response)
+        write_records([], texts / f"medqade/generate/{model}/responses.parquet", Response)
+    recorded = read_records(texts / "medqade/prepare/recorded.parquet", Response)
     waiting = pd.DataFrame([{"judge": "jury", "item_id": r.item_id, "target": r.model} for r in recorded[:60]])
-    (top / "results/panel/medqade").mkdir(parents=True)
-    waiting.to_csv(top / "results/panel/medqade/for_people.csv", index=False)
+    (top / "results/studies/medqade/panel").mkdir(parents=True)
+    waiting.to_csv(top / "results/studies/medqade/panel/for_people.csv", index=False)
 
 
 BEFORE = {"mhbench annotate close": raters_answer, "mhbench panel draw": answers_wait}

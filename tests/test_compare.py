@@ -31,7 +31,7 @@ def run_of(folder, right):
     scores = {"study": "s", "set": None, "item_id": [f"q{k}" for k in range(n)], "cluster": [f"q{k}" for k in range(n)]}
     scores |= {"model": "m", "mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "correct": right}
     scores |= {"status": "ok", "how": "text", "read": True}
-    out = folder / "results" / "score" / "s"
+    out = folder / "results" / "studies" / "s" / "score"
     out.mkdir(parents=True)
     pd.DataFrame(scores).to_parquet(out / "scores.parquet")
     pd.DataFrame([HEAD | {"estimate": np.mean(right)}]).to_parquet(out / "headline.parquet")
@@ -61,12 +61,12 @@ right = [float(k < yaml.safe_load(open("params.yaml"))["right"]) for k in range(
 ids = [f"q{k}" for k in range(40)]
 rows = {"study": "s", "set": None, "item_id": ids, "cluster": ids, "model": "m", "mode": "zero_shot"}
 rows |= {"status": "ok", "how": "text", "read": True}
-out = pathlib.Path("results/score/s")
+out = pathlib.Path("results/studies/s/score")
 out.mkdir(parents=True, exist_ok=True)
 pd.DataFrame(rows | {"answered_by": "plain", "n_votes": 1, "correct": right}).to_parquet(out / "scores.parquet")
 main = {"measure": "accuracy", "model": "m", "mode": "zero_shot", "n": 40, "estimate": sum(right) / 40}
 pd.DataFrame([main | {"ci_low": 0.0, "ci_high": 1.0, "level": 0.95}]).to_parquet(out / "headline.parquet")
-kept = pathlib.Path("results/metrics/score/s.json")
+kept = pathlib.Path("results/metrics/s/score.json")
 kept.parent.mkdir(parents=True, exist_ok=True)
 kept.write_text(json.dumps({"accuracy": {"m/zero_shot": {"n": 40, "estimate": sum(right) / 40}}, "n_items": 40}))
 """
@@ -130,9 +130,9 @@ def test_numbers_are_paired_by_their_names_and_leftovers_of_another_selection_st
     for name, rows in lists.items():
         run = run_of(tmp_path / name, np.ones(20))
         head = pd.DataFrame([HEAD | {"model": m, "estimate": e} for m, e in rows])
-        head.to_parquet(run / "results" / "score" / "s" / "headline.parquet")
-        old = run / "results" / "score" / "old"
-        shutil.copytree(run / "results" / "score" / "s", old)
+        head.to_parquet(run / "results" / "studies" / "s" / "score" / "headline.parquet")
+        old = run / "results" / "studies" / "old" / "score"
+        shutil.copytree(run / "results" / "studies" / "s" / "score", old)
         head.assign(estimate=0.9 if name == "a" else 0.1).to_parquet(old / "headline.parquet")
         lock = {"stages": {"score@s": {"params": {"params.yaml": {"seed": 1 if name == "a" else 2}}}}}
         (run / "dvc.lock").write_text(yaml.safe_dump(lock))
@@ -158,7 +158,9 @@ def test_numbers_are_paired_by_their_names_and_leftovers_of_another_selection_st
 def test_a_number_that_is_withheld_in_one_run_differs(tmp_path, capsys):
     for name, value in (("a", 0.5), ("b", np.nan)):
         run = run_of(tmp_path / name, np.ones(20))
-        pd.DataFrame([HEAD | {"estimate": value}]).to_parquet(run / "results" / "score" / "s" / "headline.parquet")
+        pd.DataFrame([HEAD | {"estimate": value}]).to_parquet(
+            run / "results" / "studies" / "s" / "score" / "headline.parquet"
+        )
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     assert "1 of 1 main numbers that both runs have differ" in capsys.readouterr().out
 
@@ -175,7 +177,7 @@ def test_what_answered_stands_beside_the_numbers_of_two_runs(tmp_path, capsys):
     for run, served in zip(runs, ("m-2026-01", "m-2026-03", "m-2026-03")):
         kinds = [{"model": "m", "served_model": served}, {"model": "recorded"}]
         table = pd.DataFrame([row | days | kind for kind in kinds])
-        table.to_parquet(run / "results" / "score" / "s" / "served.parquet")
+        table.to_parquet(run / "results" / "studies" / "s" / "score" / "served.parquet")
     a, b, c = (results_of(str(run)) for run in runs)
     assert compare_respondents(a, b)["model"].tolist() == ["m", "recorded"]
     assert compare_respondents(b, c)["model"].tolist() == ["recorded"], "of which nothing is known in either"

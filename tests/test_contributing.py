@@ -16,6 +16,7 @@ from conftest import ROOT
 
 from mhbench.ask import parse
 from mhbench.ask.request import presets
+from mhbench.records.database import stage_folder
 from mhbench.registry import studies
 from mhbench.report.page import GLOSSARY
 from mhbench.run.graph import notebook_files, pipeline
@@ -72,14 +73,14 @@ NOT_OF_THE_DEMO = ("ledger",)
 
 def of_a_stage(name: str) -> dict[str, bool]:
     declared = pipeline(ROOT)
-    reported = {f"results/{name}", f"results/text/{name}"} & set(declared["report"]["deps"])
+    folder = f"results/{stage_folder(name, None if name == 'report' else '${item.study}')}"
     return {
         f"nbs/stages/{name}.ipynb: a notebook that begins with **The question.**": any(
             "**The question.**" in f.read_text(encoding="utf-8") for f in notebook_files(ROOT, name)
         ),
         f"dvc.yaml: an entry stages.{name}": name in declared,
-        "dvc.yaml: its results among the deps of stages.report, from which their order comes": name == "report"
-        or bool(reported),
+        f"dvc.yaml: {folder} among its outs, where the report and the page of a study read it": name in declared
+        and folder in str(declared[name]["outs"]),
         "nbs/steps/03_parameters.ipynb, or the folder of its study: a class of its parameters": name in stage_classes(),
         f"params.yaml: a section {name}, at the top or in a study; run.yaml: no study, if users alone add one": name
         in PARAMS

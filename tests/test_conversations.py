@@ -416,8 +416,8 @@ def test_one_file_is_planned_held_graded_rated_by_people_and_a_study(top, capsys
     assert table.frame["kind"].value_counts().to_dict() == {"person": by_people, "judge": 24}
     assert main(["new-study", "talks", "talks/ratings.yaml", "--yes"]) == 0
     run_stage("ratings", "talks")
-    means = pd.read_parquet(folder / "results/ratings/talks/means.parquet")
-    beside = pd.read_parquet(folder / "results/ratings/talks/judges.parquet")
+    means = pd.read_parquet(folder / "results/studies/talks/ratings/means.parquet")
+    beside = pd.read_parquet(folder / "results/studies/talks/ratings/judges.parquet")
     assert set(means["criterion"]) >= set(file["criteria"]) and {"j1", "j2"} <= set(beside["judge"])
     kept, left = list(file["criteria"])
     (folder / "talks.yaml").write_text(yaml.safe_dump(file | people | {"criteria": {kept: file["criteria"][kept]}}))
@@ -720,7 +720,7 @@ def test_the_stage_ratings_finds_the_declared_spread_in_seconds(tmp_path, monkey
     began = time.monotonic()
     run_stage("ratings", "conversations")
     assert time.monotonic() - began < 120
-    spread = pd.read_parquet(tmp_path / "results/ratings/conversations/spread.parquet")
+    spread = pd.read_parquet(tmp_path / "results/studies/conversations/ratings/spread.parquet")
     for kind, sd in DEMO_SPREAD.items():
         rows = spread[spread["kind"] == kind].set_index("source")
         held = [rows.loc[s, "ci_low"] <= x**2 <= rows.loc[s, "ci_high"] for s, x in sd.items()]

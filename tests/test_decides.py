@@ -276,24 +276,25 @@ def test_a_paper_s_files_decide_the_stages_that_read_them(tmp_path, monkeypatch)
 
 def test_places_that_dvc_expects_are_made_and_say_why_they_are_empty(tmp_path, monkeypatch):
     deps = [
-        "results/judge/${item.study}",
-        "results/prepare/${item.study}",
+        "results/studies/${item.study}/judge",
+        "results/studies/${item.study}/prepare",
         "results/a.json",
-        "results/score/x.parquet",
+        "results/studies/x.parquet",
         "nbs/x",
         "figures",
     ]
     monkeypatch.setattr(inputs, "pipeline", lambda top: {"one": {"deps": deps}, "two": {}})
     nodes = [Node("judge", "judge", False, (), ()), Node("prepare", "studies", False, (), ())]
     monkeypatch.setattr(inputs, "graph", lambda: {n.name: n for n in nodes})
-    (tmp_path / "results/judge/b").mkdir(parents=True)
-    (tmp_path / "results/judge/b/x").touch()
+    (tmp_path / "results/studies/b/judge").mkdir(parents=True)
+    (tmp_path / "results/studies/b/judge/x").touch()
     inputs._make_places(tmp_path, {"run": {"studies": ["a", "b", "c"], "judge": ["a"]}})
     made = sorted(f.relative_to(tmp_path).as_posix() for f in tmp_path.rglob("*"))
-    folders = ["figures", "results", "results/judge", *(f"results/judge/{s}" for s in "abc"), "results/prepare"]
-    folders += [*(f"results/prepare/{s}" for s in "abc"), "results/judge/b/x", "results/judge/c/absent.txt"]
+    folders = ["figures", "results", "results/studies", *(f"results/studies/{s}" for s in "abc")]
+    folders += [f"results/studies/{s}/{stage}" for s in "abc" for stage in ("judge", "prepare")]
+    folders += ["results/studies/b/judge/x", "results/studies/c/judge/absent.txt"]
     assert made == sorted(folders)
-    assert (tmp_path / "results/judge/c/absent.txt").read_text() == "c does not go through judge in this run.\n"
+    assert (tmp_path / "results/studies/c/judge/absent.txt").read_text() == "c does not go through judge in this run.\n"
 
 
 def test_every_stage_study_and_model_of_a_run_has_what_decides_it(tmp_path, monkeypatch):
@@ -377,8 +378,8 @@ def test_what_decides_is_written_anew_for_each_selection_and_the_count_of_failur
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("{}")
     for study in "ab":
-        (tmp_path / "results/text/approach" / study).mkdir(parents=True)
-        (tmp_path / "results/text/approach" / study / "items.parquet").touch()
+        (tmp_path / "results/text" / study / "approach").mkdir(parents=True)
+        (tmp_path / "results/text" / study / "approach/items.parquet").touch()
     calls = []
     monkeypatch.setattr(inputs, "root", lambda: tmp_path)
     p = {"run": {"studies": ["a", "b"], "approach": ["b"]}}
@@ -393,7 +394,7 @@ def test_what_decides_is_written_anew_for_each_selection_and_the_count_of_failur
     assert files == ["again/x.json", "parameters.json", "score/a.json"]
     assert (folder / "score/a.json").read_text() == '{\n "a": 2,\n "z": 1\n}\n'
     assert calls == [("private", tmp_path), ("again", folder / "again"), ("places", tmp_path)]
-    left = [s for s in "ab" if (tmp_path / "results/text/approach" / s / "items.parquet").exists()]
+    left = [s for s in "ab" if (tmp_path / "results/text" / s / "approach/items.parquet").exists()]
     assert left == ["b"]
 
 
@@ -618,7 +619,7 @@ def test_a_page_ends_with_what_is_not_on_it_and_keeps_its_counts(tmp_path):
     assert (
         html._repr_html_() == f"<p><small>{text}</small></p>" and repr(html) == f"{len(html.data)} characters of HTML"
     )
-    metrics = json.loads((tmp_path / "metrics/results/s.json").read_text())
+    metrics = json.loads((tmp_path / "metrics/s/results.json").read_text())
     assert metrics == {"shown": 1, "not shown": 2}
     contents = json.loads((tmp_path / "results/s/contents.json").read_text())
     assert (contents["stage"], contents["study"], contents["absent"]) == ("results", "s", [])

@@ -431,12 +431,14 @@ def test_a_release_is_a_study_whose_tables_are_on_the_page_of_the_run(clone, tmp
     chosen = load_params(folder / "params.yaml")["run"]
     assert (chosen["studies"], chosen["ratings"]) == ([], ["talks"])
     run(BIN / "dvc", "repro", cwd=folder)
-    kept = ratings_of_file(folder / "results" / "text" / "ratings" / "talks" / "ratings.parquet")
+    kept = ratings_of_file(folder / "results" / "text" / "talks" / "ratings" / "ratings.parquet")
     table = read_ratings(SIMULATED)
     assert kept == table.records() and len(kept) == table.counts["rated"].sum() == 446
     ratings_csv(table, tmp_path / "out.csv")
     assert ratings_of_file(tmp_path / "out.csv") == kept
-    tables = {t["name"] for t in json.loads((folder / "results/ratings/talks/contents.json").read_text())["tables"]}
+    tables = {
+        t["name"] for t in json.loads((folder / "results/studies/talks/ratings/contents.json").read_text())["tables"]
+    }
     assert {"rated", "agreement", "pairs", "means", "spread", "changed", "judges"} <= tables
     page = (folder / "results" / "report.html").read_text()
     assert "The spread of ratings, taken apart" in page

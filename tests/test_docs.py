@@ -47,7 +47,7 @@ def wrongly_shown(study: str) -> list[str]:
     there = set()
     for stage in {made.split("/")[0] for made in named}:
         there |= {f"{stage}/{name}" for name in with_rows(stage, study)}
-        there |= {f"{stage}/{f.name}" for f in (ROOT / "figures" / stage / study).glob("*.svg")}
+        there |= {f"{stage}/{f.name}" for f in (ROOT / "figures" / study / stage).glob("*.svg")}
     return [f"{study}: {made}" for made in named if (made in there) == (made in excused)]
 
 

@@ -197,16 +197,16 @@ def test_a_path_inside_the_clone_is_told_from_its_root(tmp_path):
 
 def test_the_results_of_a_study_are_removed_and_no_other_s(tmp_path):
     for name in (
-        "results/score/s",
-        "results/score/t",
-        "results/text/prepare/s",
-        "results/text/prepare/t",
-        "figures/score/s",
+        "results/studies/s/score",
+        "results/studies/t/score",
+        "results/text/s/prepare",
+        "results/text/t/prepare",
+        "figures/s/score",
     ):
         (tmp_path / name).mkdir(parents=True)
     edit_module._remove_results("s", tmp_path)
-    left = sorted(f.relative_to(tmp_path).as_posix() for f in tmp_path.rglob("*") if f.name in "st")
-    assert left == ["figures/score/s", "results/score/t", "results/text/prepare/t"]
+    left = sorted(f.relative_to(tmp_path).as_posix() for f in tmp_path.rglob("*") if f.parent.name in ("s", "t"))
+    assert left == ["figures/s/score", "results/studies/t/score", "results/text/t/prepare"]
 
 
 def test_options_are_values_of_yaml():

@@ -20,7 +20,7 @@ import yaml
 
 from mhbench.errors import NOTES
 from mhbench.records.answers import load_answers
-from mhbench.records.database import SUMS
+from mhbench.records.database import SUMS, stage_folder
 from mhbench.records.schema import Item, Judgment, Rating, Response, write_records
 from mhbench.run.cli import main
 from mhbench.run.losses import named_parts, selected_run
@@ -90,7 +90,13 @@ def home(tmp_path, root, monkeypatch):
     for name in ("dvc.yaml", "nbs"):
         (tmp_path / name).symlink_to(root / name)
     results = tmp_path / "results"
-    for folder in ("text/prepare/mhqa", "text/generate/mhqa/minilm", "text/judge/mhqa", "score/mhqa", "judge/mhqa"):
+    for folder in (
+        "text/mhqa/prepare",
+        "text/mhqa/generate/minilm",
+        "text/mhqa/judge",
+        "studies/mhqa/score",
+        "studies/mhqa/judge",
+    ):
         (results / folder).mkdir(parents=True)
     of_nobody = [r for r in responses("silent") if r.status == "error"]  # a model of which nothing could be scored
     recorded = [r.model_copy(update={"origin": "recorded"}) for r in [*responses("elsewhere"), *of_nobody]]
@@ -100,15 +106,15 @@ def home(tmp_path, root, monkeypatch):
         origin=scores["model"].map({"minilm": "asked", "elsewhere": "recorded", "silent": "recorded"})
     )
     accuracy = breakdowns(scores, ["category"], n_boot=50, seed=1)["correct"]
-    accuracy.assign(origin="asked").to_parquet(results / "score/mhqa/accuracy.parquet")
-    scores.to_parquet(results / "score/mhqa/scores.parquet")
+    accuracy.assign(origin="asked").to_parquet(results / "studies/mhqa/score/accuracy.parquet")
+    scores.to_parquet(results / "studies/mhqa/score/scores.parquet")
     rated = {"study": "mhqa", "rater": "rater-1", "target": "A", "value": 70.0, "comment": CANARY, "source": "x"}
     rated |= {"variant": {"wording": "female"}}
-    write_records(items(), results / "text/prepare/mhqa/items.parquet", Item)
-    write_records(recorded, results / "text/prepare/mhqa/recorded.parquet", Response)
-    write_records(responses("minilm"), results / "text/generate/mhqa/minilm/responses.parquet", Response)
+    write_records(items(), results / "text/mhqa/prepare/items.parquet", Item)
+    write_records(recorded, results / "text/mhqa/prepare/recorded.parquet", Response)
+    write_records(responses("minilm"), results / "text/mhqa/generate/minilm/responses.parquet", Response)
     ratings = [Rating(item_id=i, **rated) for i in ("q0", "p1")]
-    write_records(ratings, results / "text/prepare/mhqa/ratings.parquet", Rating)
+    write_records(ratings, results / "text/mhqa/prepare/ratings.parquet", Rating)
     verdict = {
         "item_id": "gap",
         "study": "mhqa",
@@ -117,7 +123,7 @@ def home(tmp_path, root, monkeypatch):
         "kind": "label",
         "label": "pass",
     }
-    write_records([Judgment(rubric="of gaps", **verdict)], results / "text/judge/mhqa/judgments.parquet", Judgment)
+    write_records([Judgment(rubric="of gaps", **verdict)], results / "text/mhqa/judge/judgments.parquet", Judgment)
     mean = {
         "judge": "minilm",
         "model": "minilm",
@@ -128,9 +134,9 @@ def home(tmp_path, root, monkeypatch):
         "estimate": 0.75,
     }
     mean |= {"ci_low": 0.5, "ci_high": 0.9, "level": 0.95, "interval": "agresti-coull", "n_failed": 1}
-    pd.DataFrame([mean]).to_parquet(results / "judge/mhqa/means.parquet")
+    pd.DataFrame([mean]).to_parquet(results / "studies/mhqa/judge/means.parquet")
     for part in named_parts(selected_run(tmp_path), tmp_path):
-        left = results.joinpath(*filter(None, part))
+        left = results / stage_folder(*part)
         left.mkdir(parents=True, exist_ok=True)
         (left / "contents.json").write_text('{"stage": "any"}', encoding="utf-8")
     monkeypatch.setenv("MHBENCH_ROOT", str(tmp_path))
@@ -189,7 +195,7 @@ def test_what_nothing_scored_is_apart_from_what_the_schemas_validator_looks_at(h
 
 def test_intervals_are_the_tables_and_a_standard_error_is_over_cases(home):
     run, lines = exported()["minilm"]
-    table = pd.read_parquet(home / "results/score/mhqa/accuracy.parquet").query("model == 'minilm'")
+    table = pd.read_parquet(home / "results/studies/mhqa/score/accuracy.parquet").query("model == 'minilm'")
     table = table[table["estimate"].notna()]
     assert len(run["evaluation_results"]) == len(table) + 1
     judged = run["evaluation_results"][-1]
@@ -216,7 +222,7 @@ MAIN = "mhqa/zero_shot/plain/1/accuracy/all/all"
 
 
 def test_scores_of_other_answers_are_refused(home, capsys):
-    (home / "results/text/generate/mhqa/minilm/responses.parquet").unlink()
+    (home / "results/text/mhqa/generate/minilm/responses.parquet").unlink()
     assert main(["export", "eee", "out"]) == 1
     said = capsys.readouterr().err
     assert "must be those that were scored; got scores of 16 answers" in said and not Path("out").exists()
@@ -390,7 +396,7 @@ def test_a_row_of_accuracies_rests_on_the_answers_in_its_mode_and_of_its_vote():
 
 
 def test_what_people_alone_have_rated_is_exported(home, capsys):
-    for file in Path("results/score/mhqa").glob("*.parquet"):  # the stage has run, and had no answer to score
+    for file in Path("results/studies/mhqa/score").glob("*.parquet"):  # the stage has run, and had no answer to score
         file.unlink()
     rated = {"item_id": "q0", "study": "mhqa", "source": "x"}
     told = [
@@ -399,7 +405,7 @@ def test_what_people_alone_have_rated_is_exported(home, capsys):
         Rating(rater="t", kind="adjudicator", target="A", criterion="warm", value=1.0, **rated),
         Rating(rater="r1", item_id="p1", target="A", value=1.0, study="mhqa", source="x"),
     ]
-    write_records(told, Path("results/text/prepare/mhqa/ratings.parquet"), Rating)
+    write_records(told, Path("results/text/mhqa/prepare/ratings.parquet"), Rating)
     NOTES.clear()
     assert main(["export", "eee", "out", "--license", "cc-by-4.0"]) == 0
     lines = [json.loads(x) for x in Path("out/ratings/mhqa.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -416,7 +422,7 @@ def test_what_people_alone_have_rated_is_exported(home, capsys):
     assert len(pd.read_parquet("whole/ratings.parquet")) == 4
     assert main(["export", "inspect", "logs"]) == 1
     assert "a log is of models' answers, and eee and hf have people's ratings" in capsys.readouterr().err
-    write_records(told[3:], Path("results/text/prepare/mhqa/ratings.parquet"), Rating)
+    write_records(told[3:], Path("results/text/mhqa/prepare/ratings.parquet"), Rating)
     assert main(["export", "eee", "none"]) == 1
     said = capsys.readouterr().err
     assert "1 ratings of protected items" in said and "--private writes them" in said and "dvc repro" not in said

@@ -338,8 +338,8 @@ def test_what_an_export_leaves_out_is_counted(monkeypatch, n_protected, kind, pr
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
     "A run of one study whose notebooks and page are files made by hand."
-    page = "Made on 2026-01-02 10:11:12 UTC by mhbench 1 (commit a). <a href='score/s/notebook.ipynb'>"
-    names = {"score/s.ipynb": "score", "judge/s.ipynb": "judge", "report.ipynb": "report"}
+    page = "Made on 2026-01-02 10:11:12 UTC by mhbench 1 (commit a). <code>results/s/score.ipynb</code>"
+    names = {"s/score.ipynb": "score", "s/judge.ipynb": "judge", "report.ipynb": "report"}
     for name, text in ({"report.html": page} | names).items():
         (tmp_path / "results" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "results" / name).write_text(text, encoding="utf-8")
@@ -347,28 +347,29 @@ def ran(tmp_path, monkeypatch):
     parts = {"all": parts, "fresh": [RunPart("score", "s", None, "fresh"), RunPart("judge", "s", None, "absent")]}
     state = {"parts": parts, "now": "fresh", "items": ITEMS}
     monkeypatch.setattr(export, "root", lambda: tmp_path)
-    monkeypatch.setattr(export, "load_params", lambda path: {"run": {"studies": ["s"]}})
+    monkeypatch.setattr(
+        export, "load_params", lambda path: {"run": {"studies": ["s"]}, "studies": {"s": {}, "gone": {}}}
+    )
     monkeypatch.setattr(export, "records_left", lambda *a: state["items"])
     notebooks = {name: tmp_path / "results" / name for name in names}
     monkeypatch.setattr(export, "executed_notebooks", lambda run: notebooks)
     monkeypatch.setattr(export, "manifest", lambda top, run: state["parts"][state["now"]])
-    monkeypatch.setattr(export, "graph", lambda: ["score", "judge", "report", "gone"])
     return tmp_path, state
 
 
 def test_the_notebooks_and_the_page_of_a_run_are_published_undated_and_other_files_stay(ran):
     top, _ = ran
-    for name in ("gone/old.ipynb", "score/other.ipynb", "mine.txt"):
+    for name in ("gone/old.ipynb", "s/other.ipynb", "mine.txt"):
         (top / "reports" / name).parent.mkdir(parents=True, exist_ok=True)
         (top / "reports" / name).write_text("x", encoding="utf-8")
     files = export.publish("reports")
-    names = ["score/s.ipynb", "judge/s.ipynb", "report.ipynb", "report.html"]
+    names = ["s/score.ipynb", "s/judge.ipynb", "report.ipynb", "report.html"]
     assert files == [top / "reports" / name for name in names]
     assert sorted(f.name for f in (top / "reports").rglob("*.*")) == sorted(["mine.txt", *(f.name for f in files)])
-    assert (top / "reports/report.html").read_text() == "Made by mhbench 1. <a href='score/s.ipynb'>"
-    (top / "reports/score/other.ipynb").write_text("x", encoding="utf-8")
-    assert [f.name for f in export.publish("reports", ["score"])] == ["s.ipynb"]
-    assert (top / "reports/score/other.ipynb").exists(), "of some stages nothing is removed"
+    assert (top / "reports/report.html").read_text() == "Made by mhbench 1. <code>s/score.ipynb</code>"
+    (top / "reports/s/other.ipynb").write_text("x", encoding="utf-8")
+    assert [f.name for f in export.publish("reports", ["score"])] == ["score.ipynb"]
+    assert (top / "reports/s/other.ipynb").exists(), "of some stages nothing is removed"
     assert export.publish("reports", ["report"]) == [top / "reports" / "report.ipynb"]
 
 
@@ -380,8 +381,8 @@ def test_what_may_not_be_published_or_has_not_run_is_refused(ran):
     ):
         export.publish("reports")
     assert export.publish("reports", ["score"]), "of some stages it is not asked whether all are up to date"
-    (top / "results/judge/s.ipynb").unlink()
-    with pytest.raises(FileNotFoundError, match=r"every stage must have run; got none of \['judge/s.ipynb'\]"):
+    (top / "results/s/judge.ipynb").unlink()
+    with pytest.raises(FileNotFoundError, match=r"every stage must have run; got none of \['s/judge.ipynb'\]"):
         export.publish("reports", ["judge"])
     state["items"] = [ITEMS[0], ITEMS[1].model_copy(update={"protected": True})]
     with pytest.raises(ValueError, match="free to publish; got protected items of s"):

@@ -30,11 +30,11 @@ def left(tmp_path):
 
 def test_failures_of_a_study_are_counted_kind_by_kind(left):
     results, put = left
-    put("metrics/prepare/s.json", {"n_set_aside": 3, "n_items": 9})
-    put("metrics/judge_study/s.json", {"n_failed": {"a": 1, "b": 2}, "n_verdicts": 40})
-    put("metrics/preferences/s.json", {"n_unconverged": 0})
+    put("metrics/s/prepare.json", {"n_set_aside": 3, "n_items": 9})
+    put("metrics/s/judge_study.json", {"n_failed": {"a": 1, "b": 2}, "n_verdicts": 40})
+    put("metrics/s/preferences.json", {"n_unconverged": 0})
     counts = {"model": ["m", "m", "n"], "n": [10, 10, 5], "failed": [1, 2, 0], "refused": [0, 0, 4], "unread": 0}
-    put("score/s/counts.parquet", pd.DataFrame(counts))
+    put("studies/s/score/counts.parquet", pd.DataFrame(counts))
     accuracy = {
         "by": ["all", "all", "topic"],
         "model": ["m", "n", "n"],
@@ -42,12 +42,12 @@ def test_failures_of_a_study_are_counted_kind_by_kind(left):
         "estimate": [0.5, None, 1],
     }
     accuracy |= {"answered_by": "plain", "n_votes": 1, "n": [8, 0, 1], "n_missing": [1, 5, 0], "n_not_asked": [3, 0, 9]}
-    put("score/s/accuracy.parquet", pd.DataFrame(accuracy))
-    put("judge/s/counts.parquet", pd.DataFrame({"status": ["ok", "error", "unread"], "n": [7, 2, 1]}))
+    put("studies/s/score/accuracy.parquet", pd.DataFrame(accuracy))
+    put("studies/s/judge/counts.parquet", pd.DataFrame({"status": ["ok", "error", "unread"], "n": [7, 2, 1]}))
     lost = {"model": ["m", "n"], "no completion": [0, 2], "questions": [4, 4]}
-    put("contamination/s/counts.parquet", pd.DataFrame(lost))
-    put("duels/s/contents.json", {"tables": [{"name": "counts"}], "failures": [{"follows": "x", "broke": ""}]})
-    put("panel/s/contents.json", {"tables": [], "failures": [{"broke": "", "follows": ""}]})
+    put("studies/s/contamination/counts.parquet", pd.DataFrame(lost))
+    put("studies/s/duels/contents.json", {"tables": [{"name": "counts"}], "failures": [{"follows": "x", "broke": ""}]})
+    put("studies/s/panel/contents.json", {"tables": [], "failures": [{"broke": "", "follows": ""}]})
     stages = ["judge_study", "preferences", "score", "judge", "contamination", "duels", "panel"]
     parts = [*((stage, "s") for stage in stages), ("approach", "other")]
     found = findings.failures_of_studies(results, ["s"], parts)
@@ -74,12 +74,12 @@ def test_a_table_that_nobody_left_is_excused_only_by_contents_that_do_not_name_i
     results, put = left
     excused = lambda: findings._has_or_excuses_table(results, "score", "s", "pairs")
     assert not excused()
-    put("score/s/contents.json", {"tables": [{"name": "accuracy"}]})
+    put("studies/s/score/contents.json", {"tables": [{"name": "accuracy"}]})
     assert excused() and findings._studies_without_scores(results, ["s", "t"], [("score", "s")], "pairs") == []
-    put("score/s/contents.json", {"tables": [{"name": "pairs"}]})
+    put("studies/s/score/contents.json", {"tables": [{"name": "pairs"}]})
     assert not excused()
     assert findings._studies_without_scores(results, ["s", "t"], [("score", "s")], "pairs") == ["s"]
-    put("score/s/pairs.parquet", pd.DataFrame({"x": [1]}))
+    put("studies/s/score/pairs.parquet", pd.DataFrame({"x": [1]}))
     assert excused()
 
 
@@ -166,12 +166,12 @@ def test_soft_labels_are_told_by_their_median_their_range_and_how_many_are_none(
     assert findings._describe_labels(results, "s") == ""
     top = {"q1": 0.5, "q2": 0.98, "q3": 0.99, "q4": 1.0}
     rows = [(q, p) for q, x in top.items() for p in (x, 1 - x)]
-    put("preferences/s/labels.parquet", pd.DataFrame(rows, columns=["question", "probability"]))
+    put("studies/s/preferences/labels.parquet", pd.DataFrame(rows, columns=["question", "probability"]))
     told = findings._describe_labels(results, "s")
     assert "0.98 in the median question" in told or "0.99 in the median question" in told
     assert f"{np.median([*top.values()]):.2f} in the median question, from 0.50 to 1.00; " in told
     assert findings.counted(2, 4, "questions") in told and told.endswith("0.99 or more, which is no soft label")
-    put("preferences/s/labels.parquet", pd.DataFrame({"question": ["q1"] * 2, "probability": [0.6, 0.4]}))
+    put("studies/s/preferences/labels.parquet", pd.DataFrame({"question": ["q1"] * 2, "probability": [0.6, 0.4]}))
     assert findings._describe_labels(results, "s").endswith("has a probability of 0.60 in the median question")
 
 
@@ -292,8 +292,7 @@ def test_ratings_of_an_item_are_told_by_target_people_apart_from_models(tmp_path
     kept += [rating("m", "A", value=9.0, variant={"annotator": "model"}), rating("c", "A", value=0.0, item_id="other")]
     kept += [rating(r, "B", label=x) for r, x in zip("abc", ("yes", "no", "yes"))]
     kept += [rating("s", "A", value=3.0, origin="simulated")]
-    (tmp_path / "prepare" / "s").mkdir(parents=True)
-    write_records(kept, tmp_path / "prepare" / "s" / "ratings.parquet", Rating)
+    write_records(kept, tmp_path / "text" / "s" / "prepare" / "ratings.parquet", Rating)
     found = items._rating_summaries(tmp_path, "s", {"q"})
     assert found[["item_id", "target", "who", "value", "n"]].to_numpy().tolist() == [
         ["q", "A", "models", "mean 9.0", 1],
@@ -403,7 +402,7 @@ def test_a_table_is_doubted_for_few_items_uneven_ones_and_many_tests():
 def test_who_answered_and_who_rated_stands_in_a_row_of_each_study(left):
     results, put = left
     counts = {"n_items": 9, "n_ratings": 20, "n_simulated": 5, "n_by_models": 3, "n_set_aside": 2}
-    put("metrics/prepare/s.json", counts)
+    put("metrics/s/prepare.json", counts)
     rows = [
         ("m", "asked", "q1"),
         ("m", "asked", "q1"),
@@ -411,7 +410,7 @@ def test_who_answered_and_who_rated_stands_in_a_row_of_each_study(left):
         ("m", None, "q3"),
         ("r", "recorded", "q1"),
     ]
-    put("score/s/scores.parquet", pd.DataFrame(rows, columns=["model", "origin", "item_id"]))
+    put("studies/s/score/scores.parquet", pd.DataFrame(rows, columns=["model", "origin", "item_id"]))
     one, two = findings.asked(results, ["s", "t"]).to_dict("records")
     assert one == {
         "study": "s",
@@ -432,7 +431,7 @@ def test_who_answered_and_who_rated_stands_in_a_row_of_each_study(left):
     assert (
         findings.where_from(plain).to_numpy().tolist() == [["m", "asked", 1]] and findings.where_from(plain[:0]).empty
     )
-    put("metrics/ratings/t.json", {"n_ratings": 4, "n_simulated": 4})
+    put("metrics/t/ratings.json", {"n_ratings": 4, "n_simulated": 4})
     assert findings._read_rating_metrics(results, "t")["n_ratings"] == 4
     assert findings._read_rating_metrics(results, "s")["n_ratings"] == 20
     some = findings.counted(5, 20, "ratings")
@@ -449,9 +448,9 @@ def test_models_are_set_against_lines_the_most_accurate_first(left):
     ]
     table = pd.DataFrame(rows, columns=["by", "model", "estimate", "ci_low", "ci_high"])
     table = table.assign(mode="zero_shot", answered_by="plain", n_votes=1, n=[10, 1, 20, 0], origin="asked")
-    put("score/s/accuracy.parquet", table)
-    put("score/s/contents.json", {"lines": {"chance_level": 0.25, "pass": 0.6}})
-    put("score/t/accuracy.parquet", table.iloc[:1])
+    put("studies/s/score/accuracy.parquet", table)
+    put("studies/s/score/contents.json", {"lines": {"chance_level": 0.25, "pass": 0.6}})
+    put("studies/t/score/accuracy.parquet", table.iloc[:1])
     found = findings.against_lines(results, ["s", "u", "t"], [("score", "s"), ("ledger", "u")])
     assert found[["study", "model"]].to_numpy().tolist() == [["s", "b"], ["s", "a"], ["s", "c"], ["t", "a"]]
     assert found["lines"].tolist() == ["chance level 0.25, pass 0.60"] * 3 + ["–"]
@@ -464,17 +463,17 @@ def test_models_are_set_against_lines_the_most_accurate_first(left):
 def test_judges_that_share_a_family_are_named_with_whom_they_judge(left):
     results, put = left
     guard = pd.DataFrame({"judge": ["j", "k"], "model": ["m", "n"], "family": ["f", "g"]})
-    put("judge/s/guard.parquet", guard)
-    put("approach/s/guard.parquet", guard.iloc[:1])
+    put("studies/s/judge/guard.parquet", guard)
+    put("studies/s/approach/guard.parquet", guard.iloc[:1])
     parts = [("judge", "s"), ("approach", "s")]
     told = findings.went_wrong(results, ["s"], parts)
     assert "s: a judge shares a family with a model that it judges (j judging m, k judging n)." in told
     assert "s: a model answers questions that one of its family wrote (j writing for m)." in told
     assert not [x for x in findings.went_wrong(results, ["s"], parts[1:]) if "judging" in x]
     assert findings.first_screen(results, "judge", "s") == {}
-    put("judge/s/contents.json", {"first": None})
+    put("studies/s/judge/contents.json", {"first": None})
     assert findings.first_screen(results, "judge", "s") == {}
-    put("judge/s/contents.json", {"first": {"measure": "x", "said": "y"}})
+    put("studies/s/judge/contents.json", {"first": {"measure": "x", "said": "y"}})
     assert findings.first_screen(results, "judge", "s") == {"measure": "x", "said": "y"}
 
 
@@ -489,8 +488,11 @@ def test_declared_numbers_come_first_then_accuracies_then_ratings(left):
         ("x", "b", "", 50, 50, 0.1, None, None, 0.95, "asked"),
         ("y", "a", "", 50, 50, 0.3, 0.2, 0.4, 0.95, "asked"),
     ]
-    put("judge/s/headline.parquet", pd.DataFrame(rows, columns=columns))
-    put("judge/s/contents.json", {"first": {"measure": "x", "said": "Said."}, "lines": {"p": 0.5}, "notes": ["Note."]})
+    put("studies/s/judge/headline.parquet", pd.DataFrame(rows, columns=columns))
+    put(
+        "studies/s/judge/contents.json",
+        {"first": {"measure": "x", "said": "Said."}, "lines": {"p": 0.5}, "notes": ["Note."]},
+    )
     front = findings._declared_front(results, "judge", "s", {"b": 0, "a": 1})
     assert (front.study, front.measure, front.said, front.lines) == ("s", "x", "Said.", {"p": 0.5})
     assert front.rows["model"].tolist() == ["a", "new"] and front.rows["place"].tolist() == [1, 2]
@@ -499,10 +501,10 @@ def test_declared_numbers_come_first_then_accuracies_then_ratings(left):
     shown = findings.fronts(results, standings, ["s", "none"], [("judge", "s"), ("score", "none")])
     assert [(f.study, f.measure, f.notes) for f in shown] == [("s", "x", ("Note.",)), ("none", "", ())]
     assert shown[1].said == "No accuracy and no main number of this study has an interval."
-    put("metrics/prepare/r.json", {"n_items": 4, "n_ratings": 8, "n_raters": 2})
-    put("metrics/preferences/r.json", {"n_questions": 3})
+    put("metrics/r/prepare.json", {"n_items": 4, "n_ratings": 8, "n_raters": 2})
+    put("metrics/r/preferences.json", {"n_questions": 3})
     agreement = pd.DataFrame([("alpha", "", "", 4, 4, 0.5, 0.25, 0.75, 0.95, "asked")], columns=columns)
-    put("agreement/r/headline.parquet", pd.concat([agreement.assign(estimate=None, measure="none"), agreement]))
+    put("studies/r/agreement/headline.parquet", pd.concat([agreement.assign(estimate=None, measure="none"), agreement]))
     rated = findings._rated_front(results, "r", ["agreement", "preferences"])
     labels = findings.counted(3, 4, "questions")
     assert rated.measure == "alpha" and rated.rows["estimate"].tolist() == [0.5]
@@ -516,8 +518,8 @@ def test_declared_numbers_come_first_then_accuracies_then_ratings(left):
 def test_an_accuracy_of_few_items_does_not_lead_the_main_numbers(tmp_path):
     rows = [("a", "majority", 2, 1.0), ("b", "zero_shot", 24, 0.5), ("a", "zero_shot", 24, 0.75)]
     main = pd.DataFrame(rows, columns=["model", "mode", "n", "estimate"]).assign(measure="accuracy")
-    (tmp_path / "score" / "s").mkdir(parents=True)
-    main.to_parquet(tmp_path / "score" / "s" / "headline.parquet")
+    (tmp_path / "studies" / "s" / "score").mkdir(parents=True)
+    main.to_parquet(tmp_path / "studies" / "s" / "score" / "headline.parquet")
     assert page.headline(tmp_path, [("score", "s")])["estimate"].tolist() == [0.75, 0.5, 1.0]
 
 
@@ -530,9 +532,9 @@ def test_simulated_raters_are_no_examinees(tmp_path):
 def test_declared_truths_of_all_stages_stand_in_one_table(left):
     results, put = left
     assert findings.truths(results, [("score", "s")]).empty
-    put("score/s/truth.parquet", pd.DataFrame({"model": ["a"], "truth": [0.5]}, index=[7]))
-    put("judge/t/truth.parquet", pd.DataFrame({"model": ["b", "c"], "truth": [0.1, 0.2], "covered": "yes"}))
-    put("judge/u/truth.parquet", pd.DataFrame({"model": ["d"], "truth": [0.1]}))
+    put("studies/s/score/truth.parquet", pd.DataFrame({"model": ["a"], "truth": [0.5]}, index=[7]))
+    put("studies/t/judge/truth.parquet", pd.DataFrame({"model": ["b", "c"], "truth": [0.1, 0.2], "covered": "yes"}))
+    put("studies/u/judge/truth.parquet", pd.DataFrame({"model": ["d"], "truth": [0.1]}))
     found = findings.truths(results, [("score", "s"), ("score", "t"), ("judge", "t")])
     assert found.columns.tolist() == ["study", "stage", "model", "truth", "covered"] and found.index.tolist() == [
         0,
@@ -550,22 +552,22 @@ def test_a_single_question_without_a_soft_label_is_told(left):
     results, put = left
     top = {"q1": 0.5, "q2": 0.989, "q3": 0.99}
     rows = [(q, p) for q, x in top.items() for p in (1 - x, x)]
-    put("preferences/s/labels.parquet", pd.DataFrame(rows, columns=["question", "probability"]))
+    put("studies/s/preferences/labels.parquet", pd.DataFrame(rows, columns=["question", "probability"]))
     told = "; 1 of 3 questions have 0.99 or more, which is no soft label"
     assert findings._describe_labels(results, "s").endswith(f", from 0.50 to 0.99{told}")
-    put("preferences/s/labels.parquet", pd.DataFrame(rows[:4], columns=["question", "probability"]))
+    put("studies/s/preferences/labels.parquet", pd.DataFrame(rows[:4], columns=["question", "probability"]))
     assert findings._describe_labels(results, "s").endswith("from 0.50 to 0.99")
 
 
 def test_declared_rows_of_one_model_stand_with_the_highest_first(left):
     results, put = left
     rows = pd.DataFrame({"measure": "x", "model": ["a", "b", "a"], "estimate": [0.1, 0.2, 0.3], "ci_low": 0.0})
-    put("judge/s/headline.parquet", rows)
-    put("judge/s/contents.json", {"first": {"measure": "x", "said": "Said."}, "lines": {}})
+    put("studies/s/judge/headline.parquet", rows)
+    put("studies/s/judge/contents.json", {"first": {"measure": "x", "said": "Said."}, "lines": {}})
     front = findings._declared_front(results, "judge", "s", {"b": 0, "a": 1})
     assert front.rows["estimate"].tolist() == [0.2, 0.3, 0.1] and front.rows.index.tolist() == [0, 1, 2]
     assert front.rows["truth"].isna().all()
-    (results / "judge/s/headline.parquet").unlink()
+    (results / "studies/s/judge/headline.parquet").unlink()
     absent = findings._declared_front(results, "judge", "s", {})
     assert (absent.measure, absent.said) == ("", "The main numbers of the stage judge are not here.")
 
@@ -630,13 +632,16 @@ def test_a_scored_study_is_drawn_by_its_main_mode_with_its_truths_and_pairs(left
         ("c", "direct", 0.5, 0.3, 0.7, 50, "asked"),
         ("d", "direct", 0.5, 0.3, 0.7, few - 1, "asked"),
     )
-    put("score/s/contents.json", {"lines": {"chance": 0.25}})
+    put("studies/s/score/contents.json", {"lines": {"chance": 0.25}})
     truth = pd.DataFrame({"model": ["sim", "sim"], "quantity": ["accuracy", "other"], "truth": [0.8, 0.1]})
-    put("score/s/truth.parquet", truth)
-    put("score/s/scores.parquet", pd.DataFrame({"model": ["a", "lost"], "origin": "asked", "item_id": ["q", "q"]}))
+    put("studies/s/score/truth.parquet", truth)
+    put(
+        "studies/s/score/scores.parquet",
+        pd.DataFrame({"model": ["a", "lost"], "origin": "asked", "item_id": ["q", "q"]}),
+    )
     pairs = [("a", "b", 0.1, 0.01, "cot", "plain"), ("a", "b", 0.1, 0.9, "direct", "plain")]
     columns = ["first", "second", "estimate", "p_adjusted", "mode", "answered_by"]
-    put("score/s/pairs.parquet", pd.DataFrame(pairs, columns=columns))
+    put("studies/s/score/pairs.parquet", pd.DataFrame(pairs, columns=columns))
     drawn = findings._rows_of_main_mode(rows)
     front = findings._scored_front(results, "s", rows, drawn, {"b": 0, "a": 1, "sim": 2})
     assert (front.study, front.measure, front.lines) == ("s", "accuracy, cot of 3", {"chance": 0.25})
@@ -650,7 +655,7 @@ def test_a_scored_study_is_drawn_by_its_main_mode_with_its_truths_and_pairs(left
         front.said.startswith("a has the highest accuracy of 2 models (cot of 3), ") and "not shown" not in front.said
     )
     assert front.said.endswith(" 1 more answered in other modes only. 2 more have no interval.")
-    put("score/s/headline.parquet", pd.DataFrame({"measure": ["exact match"]}))
+    put("studies/s/score/headline.parquet", pd.DataFrame({"measure": ["exact match"]}))
     named = findings._scored_front(results, "s", rows, drawn, {})
     assert named.measure == "exact match, cot of 3" and "has the highest exact match" in named.said
     simulated = drawn[drawn["origin"] == "simulated"]
@@ -663,9 +668,9 @@ def test_a_scored_study_is_drawn_by_its_main_mode_with_its_truths_and_pairs(left
 def test_raters_are_flagged_by_how_they_rate_and_by_how_they_worked(left):
     results, put = left
     assert findings._describe_flags(results, "s", ["agreement", "panel"]) == []
-    put("agreement/s/flags.parquet", pd.DataFrame({"rater": ["a", "b", "c"], "flag": ["odd", "", ""]}))
-    put("panel/s/flags.parquet", pd.DataFrame({"rater": ["a", "d"], "flag": ["", "late"]}))
-    put("prepare/s/review.parquet", pd.DataFrame({"rater": ["b"], "reasons": ["fast"]}))
+    put("studies/s/agreement/flags.parquet", pd.DataFrame({"rater": ["a", "b", "c"], "flag": ["odd", "", ""]}))
+    put("studies/s/panel/flags.parquet", pd.DataFrame({"rater": ["a", "d"], "flag": ["", "late"]}))
+    put("studies/s/prepare/review.parquet", pd.DataFrame({"rater": ["b"], "reasons": ["fast"]}))
     told = findings._describe_flags(results, "s", ["agreement"])
     assert told == ["Flagged, and not removed: 2 of 3 raters (a: odd; b: fast)"]
     both = findings._describe_flags(results, "s", ["agreement", "panel", "prepare"])
@@ -690,14 +695,14 @@ def test_what_needs_caution_is_few_cases_differences_and_who_is_not_drawn():
 
 def test_what_every_reader_should_know_is_gathered_from_all_studies(left):
     results, put = left
-    put("metrics/prepare/s.json", {"n_items": 10, "n_ratings": 9, "n_simulated": 2, "n_by_models": 3, "n_set_aside": 0})
-    put("metrics/ratings/r.json", {"n_ratings": 5, "n_simulated": 5})
+    put("metrics/s/prepare.json", {"n_items": 10, "n_ratings": 9, "n_simulated": 2, "n_by_models": 3, "n_set_aside": 0})
+    put("metrics/r/ratings.json", {"n_ratings": 5, "n_simulated": 5})
     scores = pd.DataFrame({"model": ["a", "b"], "origin": ["asked", "simulated"], "item_id": ["q1", "q1"]})
-    put("score/s/scores.parquet", scores)
+    put("studies/s/score/scores.parquet", scores)
     pairs = pd.DataFrame({"p_adjusted": [0.01, 0.5, 0.01], "origin": ["asked", "asked", "simulated"]})
-    put("score/s/pairs.parquet", pairs)
+    put("studies/s/score/pairs.parquet", pairs)
     for table in ("accuracy", "counts"):
-        put(f"score/s/{table}.parquet", pd.DataFrame({"by": [], "n": []}))
+        put(f"studies/s/score/{table}.parquet", pd.DataFrame({"by": [], "n": []}))
     rows = pd.DataFrame({"model": ["a", "b"], "n": [9, 5], "n_clusters": [9, 5], "origin": ["asked", "simulated"]})
     shown = [
         findings.Front("s", "", "", rows[:1], left_out=("x", "y")),

@@ -144,8 +144,8 @@ def test_both_are_scored_rightly(prepared):
     for model in ("thinker", "open"):
         run_stage("generate", "mhqa", model)
     run_stage("score", "mhqa")
-    total = pd.read_parquet("results/score/mhqa/accuracy.parquet").query("by == 'all'").set_index("model")
-    scores = pd.read_parquet("results/score/mhqa/scores.parquet")
+    total = pd.read_parquet("results/studies/mhqa/score/accuracy.parquet").query("by == 'all'").set_index("model")
+    scores = pd.read_parquet("results/studies/mhqa/score/scores.parquet")
     scores = scores[scores["model"].isin(("thinker", "open"))]  # simulated examinees answered, too
     want = scores.drop_duplicates("item_id")["item_id"].map(knows).mean()
     for model in ("thinker", "open"):
@@ -153,13 +153,13 @@ def test_both_are_scored_rightly(prepared):
         counts = total.loc[model, ["n", "n_not_asked", "n_missing", "n_failed", "n_truncated", "n_unread"]]
         assert counts.tolist() == [N - 2, 2, 0, 0, 0, 0], model
     assert set(scores.groupby("model")["how"].first()) != {"logprobs"} and 0 < want < 1
-    head = pd.read_parquet("results/score/mhqa/headline.parquet")
+    head = pd.read_parquet("results/studies/mhqa/score/headline.parquet")
     assert {"n_unread", "n_truncated", "n_missing", "n_failed", "n_not_asked"} <= set(head)
 
 
 def test_answers_that_were_cut_are_a_row_with_the_remedy(prepared):
     run_stage("generate", "mhqa", "stuck")
-    (row,) = json.loads(open("results/generate/mhqa/stuck/contents.json", encoding="utf-8").read())["failures"]
+    (row,) = json.loads(open("results/studies/mhqa/generate/stuck/contents.json", encoding="utf-8").read())["failures"]
     assert (row["n_lost"], row["n_asked"], row["withheld"]) == (N - 2, N - 2, "its accuracy in this mode")
     assert row["remedy"] == "models.stuck in params.yaml: thinking: true" and not row["again"]
 

@@ -492,7 +492,7 @@ def test_answers_under_two_sets_of_terms_are_said(tmp_path):
     counts = count_responses(items, mixed)
     assert dict(zip(counts["changed"], counts["n"])) == {"": 3, "no temperature": 1}
     assert [generate_metrics(items, x)["n_terms"] for x in (responses, mixed)] == [1, 2]
-    file = tmp_path / "score" / "s" / "served.parquet"
+    file = tmp_path / "studies" / "s" / "score" / "served.parquet"
     file.parent.mkdir(parents=True)
     for x, said in ((responses, []), (mixed, ["s, score: m: answers were made with different parameters"])):
         respondents_table(items, x).to_parquet(file)
@@ -509,11 +509,11 @@ def test_an_encoder_is_asked_what_it_can_read_and_nothing_of_it_fails(tmp_path):
         run_stage(
             stage, "medqade", model, overrides=given | ({"judges": ["gemma"], "n_items": 1} if stage == "judge" else {})
         )
-    items = read_records(tmp_path / "text/prepare/medqade/items.parquet", Item)
-    assert read_records(tmp_path / "text/generate/medqade/minilm/responses.parquet", Response) == []
-    told = pd.read_parquet(tmp_path / "generate/medqade/minilm/not_asked.parquet")
+    items = read_records(tmp_path / "text/medqade/prepare/items.parquet", Item)
+    assert read_records(tmp_path / "text/medqade/generate/minilm/responses.parquet", Response) == []
+    told = pd.read_parquet(tmp_path / "studies/medqade/generate/minilm/not_asked.parquet")
     assert told["n"].sum() == len(items) and "no options" in told["why"][0]
-    judged = read_records(tmp_path / "text/judge/medqade/judgments.parquet", Judgment)
+    judged = read_records(tmp_path / "text/medqade/judge/judgments.parquet", Judgment)
     assert judged and {j.status for j in judged} == {"ok"}
 
 

@@ -136,7 +136,7 @@ def test_a_stage_that_can_fail_for_a_study_is_run_again_for_what_it_lost():
                 "results/inputs/again/" + name + "/${item.study}" + ("/${item.model}" if node.models else "") + ".json"
             )
             assert own in stages[name]["deps"], f"{name}: {own}"
-    assert stages["outcome"]["deps"] == ["results/report"] and "results/generate" in stages["report"]["deps"]
+    assert stages["outcome"]["deps"] == ["results/report"] and "results/studies" in stages["report"]["deps"]
 
 
 def test_what_a_module_names_is_reached(tmp_path, monkeypatch):

@@ -74,8 +74,8 @@ def test_the_labels_of_a_run_are_found(folder, capsys):
     verdicts = [
         Judgment(item_id=i, judge="j", label=labels[(k + (k % 7 == 0)) % 2], **about) for k, i in enumerate(ids)
     ]
-    prepared = folder / "results/text/prepare/medqade"
-    judged = folder / "results/text/judge/medqade"
+    prepared = folder / "results/text/medqade/prepare"
+    judged = folder / "results/text/medqade/judge"
     for place in (prepared, judged):
         place.mkdir(parents=True)
     write_records(items, prepared / "items.parquet")
@@ -208,11 +208,11 @@ def test_a_plan_of_people_takes_a_card_a_table_or_the_run(monkeypatch, tmp_path)
 
 def test_the_answers_that_a_command_names_are_the_run_s_those_recorded_or_those_of_models(tmp_path, monkeypatch):
     said = lambda model: Response(item_id="a", study="s", model=model, mode="cot", text="t")
-    files = {"prepare/s/recorded": ["rec", "old"], "generate/s/m/responses": ["m"], "generate/s/n/responses": ["n"]}
+    files = {"s/prepare/recorded": ["rec", "old"], "s/generate/m/responses": ["m"], "s/generate/n/responses": ["n"]}
     for name, models in files.items():
         write_records([said(m) for m in models], tmp_path / "text" / f"{name}.parquet", Response)
     one = Item(item_id="a", study="s", task="open", question="?", key=["r"], source="s")
-    write_records([one], tmp_path / "text/prepare/s/items.parquet", Item)
+    write_records([one], tmp_path / "text/s/prepare/items.parquet", Item)
     monkeypatch.setattr(panel, "root", lambda: tmp_path)
     p = {"run": {"models": ["m"]}}
     monkeypatch.setattr(panel, "load_params", lambda file: p if file == tmp_path / "p.yaml" else None)

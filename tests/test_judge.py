@@ -541,11 +541,11 @@ def test_questions_of_an_earlier_draw_do_not_stand_for_all_items(tmp_path):
     items = [i.model_copy(update={"study": "psychiatrybench"}) for i in cloze(4)]
     waiting = items[3].model_copy(update={"task": "open", "variant": {"question": AWAITING}})
     for stage, kept in (("prepare", [*items[:3], waiting]), ("approach", items[:3])):
-        write_records(kept, tmp_path / "text" / stage / "psychiatrybench" / "items.parquet", Item)
+        write_records(kept, tmp_path / "text" / "psychiatrybench" / stage / "items.parquet", Item)
     made = lambda name: Stage(name, "psychiatrybench", tmp_path, models=["minilm"])
     assert [i.item_id for i in made("judge").items] == ["c0", "c1", "c2"], "the fourth got no relevant question"
     assert len(made("approach").items) == len(made("agreement").items) == 4
-    write_records(items[:2], tmp_path / "text" / "approach" / "psychiatrybench" / "items.parquet", Item)
+    write_records(items[:2], tmp_path / "text" / "psychiatrybench" / "approach" / "items.parquet", Item)
     with pytest.raises(ValueError, match="items of approach must be those that were prepared.*got 2 items of 4"):
         made("judge").items
 

@@ -29,7 +29,7 @@ from mhbench.ledger.verdicts import (
     tables_of_run,
     tolerances,
 )
-from mhbench.records.database import sha256_file
+from mhbench.records.database import sha256_file, stage_folder
 from mhbench.registry import claims_file, studies
 from mhbench.run.cli import main
 from mhbench.tools import ledger as ledger_command
@@ -81,7 +81,7 @@ def write_run(chosen, study, folder):
         tables[table].append(row)
     for name, of in tables.items():
         stage, _, table = name.partition("/")
-        file = folder / stage / study / f"{table}.parquet"
+        file = folder / stage_folder(stage, study) / f"{table}.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(of).to_parquet(file)
 

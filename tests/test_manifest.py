@@ -10,6 +10,7 @@ import pytest
 import yaml
 from conftest import BIN, ENV, ROOT
 
+from mhbench.records.database import stage_folder
 from mhbench.run import execute, inputs
 from mhbench.run.graph import PARAMETERS, pipeline, write_json
 from mhbench.run.losses import check_outcome, failures_left, named_parts, selected_run
@@ -38,7 +39,7 @@ def top(tmp_path, monkeypatch):
 
 
 def lay(top, stage, study, model=None, failures=()):
-    folder = top.joinpath(*filter(None, ("results", stage, study, model)))
+    folder = top / "results" / stage_folder(stage, study, model)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {"stage": stage, "failures": [f._asdict() for f in failures]}
     (folder / "contents.json").write_text(json.dumps(contents), encoding="utf-8")
@@ -48,8 +49,11 @@ def record(top):
     "What DVC would write into dvc.lock of what is there."
     hashes, params, stages = _Hashes(top), yaml.safe_load((top / "params.yaml").read_text(encoding="utf-8")), {}
     for stage, study, model in named_parts(selected_run(top), top):
-        left = "/".join(filter(None, ("results", stage, study, model)))
-        deps = [f"nbs/stages/{stage}.ipynb", *([f"results/generate/{study}/minilm"] if stage == "score" else [])]
+        left = f"results/{stage_folder(stage, study, model)}"
+        deps = [
+            f"nbs/stages/{stage}.ipynb",
+            *([f"results/studies/{study}/generate/minilm"] if stage == "score" else []),
+        ]
         of = {"deps": deps, "outs": [left]}
         entry = {k: [{"path": p, "md5": hashes.of(top / p)} for p in paths] for k, paths in of.items()}
         entry["params"] = {"params.yaml": {"seed": params["seed"]}}
@@ -87,7 +91,7 @@ def test_new_answers_make_the_scores_stale_and_a_hand_that_changes_them_too(top)
     lay(top, "generate", "mhqa", "minilm", [LOST])
     now = states(top)
     assert now["score mhqa"] == "stale generate of mhqa has new results" and now["score mentat"] == "fresh"
-    assert now["generate mhqa minilm"] == "stale results/generate/mhqa/minilm is not what it left"
+    assert now["generate mhqa minilm"] == "stale results/studies/mhqa/generate/minilm is not what it left"
     fresh, others = fresh_studies(manifest(top))
     assert fresh == ["mentat"] and len(others) == 1 and others[0].startswith("mhqa (")
 
@@ -141,14 +145,14 @@ def test_the_ratings_beside_a_corpus_and_all_files_of_a_release_are_read_by_thei
 
 def test_what_another_selection_left_is_not_named(top):
     lay(top, "score", "medqade")
-    (top / "results" / "score" / "mentat" / "contents.json").unlink()
+    (top / "results" / "studies" / "mentat" / "score" / "contents.json").unlink()
     assert not [name for name in states(top) if "medqade" in name]
     assert states(top)["score mentat"] == "absent it has not been run"
     assert "absent: score mentat (it has not been run): `dvc repro`" in states_in_words(manifest(top))
 
 
 def test_a_stage_that_breaks_leaves_a_row_where_dvc_expects_its_output(top):
-    home = top / "results" / "score" / "mhqa"
+    home = top / "results" / "studies" / "mhqa" / "score"
     (home / "scores.parquet").write_bytes(b"of an earlier run")
     (home / "notebook.failed.ipynb").write_text("{}", encoding="utf-8")
     error = RuntimeError(

@@ -34,7 +34,7 @@ def prepared(root, tmp_path_factory):
         m.chdir(root)
         demo = {"path": "mhbench/studies/medqade/demo", "sha256": None, "answers": {}, "n_items": None, "sets": []}
         run_stage("prepare", "medqade", overrides=demo | {"results": str(folder), "options": {"language": "en"}})
-        file = folder / "text/prepare/medqade/ratings.parquet"
+        file = folder / "text/medqade/prepare/ratings.parquet"
         ratings = [r for r in read_records(file, Rating) if not r.by_model]
         easy = {i for i, d in difficulty(ratings).items() if d <= 0.5}
         student = min(r.target for r in ratings if r.target != "difficulty")
@@ -49,14 +49,14 @@ def prepared(root, tmp_path_factory):
 def panel(folder, judgments=None):
     "The panel stage on a copy of what was prepared, with these judgments, if any."
     if judgments is not None:
-        write_records(judgments, folder / "text/judge/medqade/judgments.parquet", Judgment)
+        write_records(judgments, folder / "text/medqade/judge/judgments.parquet", Judgment)
     run_stage("panel", "medqade", overrides={"results": str(folder), "n_boot": 100})
-    return folder / "panel/medqade"
+    return folder / "studies/medqade/panel"
 
 
 @pytest.fixture(scope="module")
 def people(prepared):
-    return read_records(prepared / "text/prepare/medqade/ratings.parquet", Rating)
+    return read_records(prepared / "text/medqade/prepare/ratings.parquet", Rating)
 
 
 def difficulty(ratings) -> dict[str, float]:
@@ -280,7 +280,7 @@ def test_a_majority_of_one_rater_is_announced(prepared, unjudged, people, tmp_pa
     core = core_of(people)
     gone = next(r.rater for r in people if r.rater != TENTH and r.item_id not in core)
     left = [r for r in people if r.rater != gone or r.item_id in core]
-    write_records(left, folder / "text/prepare/medqade/ratings.parquet", Rating)
+    write_records(left, folder / "text/medqade/prepare/ratings.parquet", Rating)
     heard = defaultdict(set)
     for r in left:
         if r.target != "difficulty" and r.rater != TENTH:
@@ -299,8 +299,8 @@ def bank(root, tmp_path_factory):
         demo = {"path": "mhbench/studies/medqade/demo", "sha256": None, "answers": {}, "n_items": None, "sets": []}
         run_stage("prepare", "medqade", overrides=demo | {"results": str(folder)})
         run_stage("panel", "medqade", overrides={"results": str(folder), "n_boot": 400})
-    ratings = read_records(folder / "text/prepare/medqade/ratings.parquet", Rating)
-    return folder / "panel/medqade", ratings
+    ratings = read_records(folder / "text/medqade/prepare/ratings.parquet", Rating)
+    return folder / "studies/medqade/panel", ratings
 
 
 def exact_error(judge, student, right) -> float:
@@ -359,7 +359,7 @@ def test_self_preference_is_the_difference_to_independent_peers(bank):
 def test_two_languages_are_one_parameter(bank):
     from mhbench.records.schema import Item
 
-    items = read_records(bank[0].parents[1] / "text/prepare/medqade/items.parquet", Item)
+    items = read_records(bank[0].parents[1] / "text/medqade/prepare/items.parquet", Item)
     assert Counter(i.language for i in items) == {"en": 40, "de": 12}
 
 

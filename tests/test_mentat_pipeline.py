@@ -41,7 +41,7 @@ def asked(root, tmp_path_factory):
 
 def stage(name, folder, **values):
     run_stage(name, "mentat", overrides={"results": str(folder)} | values)
-    return folder / name / "mentat"
+    return folder / "studies" / "mentat" / name
 
 
 def test_what_holds_text_is_never_pushed(root, asked):
@@ -67,7 +67,7 @@ def test_what_holds_text_is_never_pushed(root, asked):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
-    items = read_records(asked / "text/prepare/mentat/items.parquet", Item)
+    items = read_records(asked / "text/mentat/prepare/items.parquet", Item)
     rng = np.random.default_rng(3)
     rows = [
         {"item_id": i.item_id, "text": rng.choice(["A", "The answer is B.", "C)", "", "no idea"]), "mode": "zero_shot"}
@@ -98,7 +98,7 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
         n_items=None,
         sets=["D0", "D_G", "D_A", "D_N"],
     )
-    recorded = read_records(out / "text/prepare/mentat/recorded.parquet", Response)
+    recorded = read_records(out / "text/mentat/prepare/recorded.parquet", Response)
     failed = [r.status == "error" for r in recorded]
     empty = [r.status == "ok" and r.text == "" for r in recorded]
     assert len(recorded) == len(rows) and 0 < sum(empty) <= sum(failed)
@@ -113,7 +113,7 @@ def test_somebodys_answers_score_like_a_models(asked, tmp_path, suffix):
     # the same answers as a model's responses give the same scores
     write_records(
         [r.model_copy(update={"model": "m"}) for r in recorded],
-        out / "text/generate/mentat/m/responses.parquet",
+        out / "text/mentat/generate/m/responses.parquet",
         Response,
     )
     scored = stage("score", out, models=["m"], soft_labels=False, n_boot=50)
@@ -177,7 +177,7 @@ def test_creators_answers_make_the_curve(asked, tmp_path):
 
 def test_what_is_said_of_unrated_questions_stops_nothing(asked, tmp_path):
     "It is counted and named; a file that is not there ends the stage with what to do."
-    labels = pd.read_parquet(asked / "preferences/mentat/labels.parquet")
+    labels = pd.read_parquet(asked / "studies/mentat/preferences/labels.parquet")
     rated = labels["question"].iloc[0]
     file = tmp_path / "creators.csv"
     file.write_text(f"question,option\n{rated},A\nq-unrated,B\n")
@@ -205,7 +205,7 @@ def test_every_set_is_compared_and_every_figure_drawn(asked, root):
     )
     pairs, averages, scores = (
         pd.read_parquet(f)
-        for f in (out / "pairs.parquet", out / "averages.parquet", asked / "score/mentat/scores.parquet")
+        for f in (out / "pairs.parquet", out / "averages.parquet", asked / "studies/mentat/score/scores.parquet")
     )
     assert pairs.groupby("set").size().to_dict() == {"D_A": 3, "D_G": 3, "D_N": 15} and set(averages["models"]) == {
         "all models",
@@ -226,7 +226,7 @@ def test_every_set_is_compared_and_every_figure_drawn(asked, root):
     assert (
         k["estimate"] == pytest.approx((wide["Asian"] - wide["White"]).mean()) and k["n"] == len(wide) == k["n_mcnemar"]
     )
-    accuracy = pd.read_parquet(asked / "score/mentat/accuracy.parquet").set_index(["by", "group"])
+    accuracy = pd.read_parquet(asked / "studies/mentat/score/accuracy.parquet").set_index(["by", "group"])
     assert (
         accuracy.loc[("all", "all"), "n"] == accuracy.loc[("set", "D0"), "n"] == (scores["set"] == "D0").sum()
     )  # the main table is the core set's
@@ -245,11 +245,11 @@ def test_the_labels_of_either_reading_and_the_question_file_s_score_the_same_ans
     "Counted one by one: the letter of the most probable option, put back into the order that the model was shown."
     out = stage("score", asked, models=["minilm"], n_boot=50)
     table = pd.read_parquet(out / "by_labels.parquet").query("category == 'all'").set_index("labels")["estimate"]
-    labels = pd.read_parquet(asked / "preferences/mentat/labels_by_reading.parquet")
-    items = [i for i in read_records(asked / "text/prepare/mentat/items.parquet", Item) if i.variant["set"] == "D0"]
+    labels = pd.read_parquet(asked / "studies/mentat/preferences/labels_by_reading.parquet")
+    items = [i for i in read_records(asked / "text/mentat/prepare/items.parquet", Item) if i.variant["set"] == "D0"]
     said = {
         r.item_id: max(r.letter_logprobs, key=r.letter_logprobs.get)
-        for r in read_records(asked / "text/generate/mentat/minilm/responses.parquet", Response)
+        for r in read_records(asked / "text/mentat/generate/minilm/responses.parquet", Response)
     }
     best = {
         (reading, q): g.loc[g["probability"].idxmax(), "option"]
@@ -271,14 +271,14 @@ def test_the_labels_of_either_reading_and_the_question_file_s_score_the_same_ans
 
 
 def test_tables_in_the_paper_s_layout_say_what_the_tidy_ones_say(asked):
-    tidy = pd.read_parquet(asked / "score/mentat/averages.parquet").query("by == 'category'").set_index("group")
-    wide = pd.read_parquet(asked / "score/mentat/averages_wide.parquet").set_index("category").iloc[:, 0]
+    tidy = pd.read_parquet(asked / "studies/mentat/score/averages.parquet").query("by == 'category'").set_index("group")
+    wide = pd.read_parquet(asked / "studies/mentat/score/averages_wide.parquet").set_index("category").iloc[:, 0]
     assert set(wide.index) == set(tidy.index)
     for category, cell in wide.items():
         r = tidy.loc[category]
         limits = f" [{r['ci_low']:.2f}, {r['ci_high']:.2f}]" if np.isfinite(r["ci_low"]) else ", no interval"
         assert cell == f"{r['estimate']:.2f}{limits}"
-    paper = pd.read_parquet(asked / "score/mentat/averages_paper.parquet").set_index("category").iloc[:, 0]
+    paper = pd.read_parquet(asked / "studies/mentat/score/averages_paper.parquet").set_index("category").iloc[:, 0]
     assert set(paper.index) == set(wide.index) and paper.str.fullmatch(r"-|\d\.\d\d( ± \d\.\d\d)?").all()
-    page = pd.read_parquet(asked / "preferences/mentat/page.parquet")
+    page = pd.read_parquet(asked / "studies/mentat/preferences/page.parquet")
     assert page["place"].tolist() == [1, 2, 3, 4, 5] and sorted(page["option"]) == list("ABCDE")

@@ -190,8 +190,8 @@ def numbers(said: str) -> list[int]:
     return [int(x) for x in re.findall(r"(?<![.\d])\d+(?![.\d])", said)]
 
 
-GONE = ["score/{}/accuracy.parquet", "score/{}/counts.parquet", "score/{}/scores.parquet", "score/{}/pairs.parquet"]
-GONE += ["judge/{}/counts.parquet", "metrics/prepare/{}.json", "text/prepare/{}/items.parquet"]
+GONE = [f"studies/{{}}/score/{name}.parquet" for name in ("accuracy", "counts", "scores", "pairs")]
+GONE += ["studies/{}/judge/counts.parquet", "metrics/{}/prepare.json", "text/{}/prepare/items.parquet"]
 
 
 # ---------------------------------------------------------------- one property over all tables and sentences
@@ -342,10 +342,10 @@ def test_the_first_screen_without_a_model_a_mode_or_a_verdict(run, tmp_path_fact
     rng, folder = np.random.default_rng(seed), tmp_path_factory.mktemp("less") / "run"
     full, (whole, sentences) = run
     shutil.copytree(full, folder)
-    score = folder / "score" / study
+    score = folder / "studies" / study / "score"
     table = pd.read_parquet(score / "accuracy.parquet")
     if what == "verdict":
-        file = folder / "judge" / study / "counts.parquet"
+        file = folder / "studies" / study / "judge" / "counts.parquet"
         counts = pd.read_parquet(file)
         counts["n"] += np.array([-1, 1, 0])
         counts.to_parquet(file)
@@ -372,7 +372,7 @@ def test_a_model_whose_requests_all_failed_is_still_one_of_those_that_were_asked
     "It has responses and no accuracy: the others are not compared as if it had not been there."
     full, (_, sentences) = run
     shutil.copytree(full, tmp_path / "less")
-    file = tmp_path / "less" / "score" / "mhqa" / "accuracy.parquet"
+    file = tmp_path / "less" / "studies" / "mhqa" / "score" / "accuracy.parquet"
     table = pd.read_parquet(file)
     table[table["model"] != "beta"].to_parquet(file)
     _, others = first_screen(tmp_path / "less")
@@ -382,12 +382,12 @@ def test_a_model_whose_requests_all_failed_is_still_one_of_those_that_were_asked
 def test_a_synthetic_question_makes_no_bank_synthetic(run, tmp_path):
     "One question with this project's canary among others, and one with somebody else's."
     shutil.copytree(run[0], tmp_path / "less")
-    file = tmp_path / "less" / "text" / "prepare" / "mhqa" / "items.parquet"
+    file = tmp_path / "less" / "text" / "mhqa" / "prepare" / "items.parquet"
     for mark, said in (
         (demo_canary(), "1 of 6 questions of mhqa (without clinical meaning)"),
         ("other-canary-1", None),
     ):
-        items = list(read_records(run[0] / "text" / "prepare" / "mhqa" / "items.parquet", Item))
+        items = list(read_records(run[0] / "text" / "mhqa" / "prepare" / "items.parquet", Item))
         write_records([items[0].model_copy(update={"canary": mark}), *items[1:]], file, Item)
         told = first_screen(tmp_path / "less")[0]["What is simulated?"]
         assert "all questions" not in told.lower() and (said in told if said else "questions" not in told)

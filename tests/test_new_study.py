@@ -91,7 +91,7 @@ def test_the_table_of_the_page_is_scored(followed):
     assert [i.key[0] for i in items[4:]] == ["Little sleep, spending, talking without pause", "He avoids lifts"]
     cases = [i.group_id for i in items]
     assert cases[0] == cases[1] and cases[2] == cases[3] == cases[4] and cases[5] is None and cases[0] != cases[2]
-    scores = pd.read_parquet(followed / "results" / "score" / "clinic" / "scores.parquet")
+    scores = pd.read_parquet(followed / "results" / "studies" / "clinic" / "score" / "scores.parquet")
     assert len(scores) == 6 and scores["correct"].notna().sum() == 4  # the open ones are the judge's
 
 
@@ -100,8 +100,8 @@ def test_the_page_went_through_every_stage_that_its_studies_have(followed):
     p = yaml.safe_load((followed / "params.yaml").read_text(encoding="utf-8"))
     for study in ("clinic", "memory"):
         for stage in set(p["studies"][study]) - {"prepare", "generate"}:
-            assert (followed / "results" / "metrics" / stage / f"{study}.json").exists(), (stage, study)
-    labels = pd.read_parquet(followed / "results" / "preferences" / "clinic" / "labels.parquet")
+            assert (followed / "results" / "metrics" / study / f"{stage}.json").exists(), (stage, study)
+    labels = pd.read_parquet(followed / "results" / "studies" / "clinic" / "preferences" / "labels.parquet")
     best = labels.loc[labels.groupby("question")["probability"].idxmax()]
     assert dict(zip(best["question"], best["option"], strict=True)) == {"w1": "B", "w3": "B"}
     again = shell("dvc repro", followed)
@@ -114,7 +114,7 @@ def test_the_loader_of_the_page_is_scored(followed):
         ("memory-1", "Memory and daily functioning"),
         ("memory-2", "Compulsive washing"),
     ]
-    assert (followed / "results" / "score" / "memory" / "scores.parquet").exists()
+    assert (followed / "results" / "studies" / "memory" / "score" / "scores.parquet").exists()
 
 
 def test_the_entries_of_the_page(followed):

@@ -41,7 +41,7 @@ def answer(model: str, origin: str) -> Response:
 @pytest.fixture
 def stage(tmp_path):
     def of(ratings=(), recorded=(), canary=None, **how) -> Stage:
-        folder = tmp_path / "text" / "prepare" / "mentat"
+        folder = tmp_path / "text" / "mentat" / "prepare"
         write_records([item("q1", canary)], folder / "items.parquet", Item)
         write_records(ratings, folder / "ratings.parquet", Rating)
         write_records(recorded, folder / "recorded.parquet", Response)
@@ -76,7 +76,10 @@ def test_simulated_ratings_of_a_real_bank_are_headlined(stage, capsys):
 
 
 def test_soft_labels_of_simulated_raters_carry_the_column_and_the_scores_stay_the_models(stage, tmp_path):
-    folder, labels = tmp_path / "preferences" / "mentat", pd.DataFrame({"question": "q1", "option": ["A", "B"]})
+    folder, labels = (
+        tmp_path / "studies" / "mentat" / "preferences",
+        pd.DataFrame({"question": "q1", "option": ["A", "B"]}),
+    )
     stage([rating("simulated")])
     made = Stage("preferences", "mentat", tmp_path, rated=True)
     made.table("labels", labels.assign(probability=[0.7, 0.3]), "Soft labels")
@@ -113,8 +116,8 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
     scores = pd.DataFrame(
         {"model": ["gemma", "o1", "drawn"], "item_id": "q1", "origin": ["asked", "recorded", "simulated"]}
     )
-    (tmp_path / "score" / "mentat").mkdir(parents=True)
-    scores.to_parquet(tmp_path / "score" / "mentat" / "scores.parquet")
+    (tmp_path / "studies" / "mentat" / "score").mkdir(parents=True)
+    scores.to_parquet(tmp_path / "studies" / "mentat" / "score" / "scores.parquet")
     [row] = asked(tmp_path, ["mentat"]).to_dict("records")
     assert (row["asked of"], row["recorded answers of"], row["simulated answers of"]) == (
         "gemma (1)",
@@ -131,8 +134,8 @@ def test_the_first_screen_names_who_was_asked_and_who_was_recorded(tmp_path):
 def test_a_model_with_answers_of_two_origins_stands_under_both(tmp_path):
     scores = pd.DataFrame({"model": ["m", "m", "m", "n"], "item_id": ["q1", "q2", "q3", "q1"]})
     scores["origin"] = ["recorded", "asked", "asked", None]
-    (tmp_path / "score" / "mentat").mkdir(parents=True)
-    scores.to_parquet(tmp_path / "score" / "mentat" / "scores.parquet")
+    (tmp_path / "studies" / "mentat" / "score").mkdir(parents=True)
+    scores.to_parquet(tmp_path / "studies" / "mentat" / "score" / "scores.parquet")
     [row] = asked(tmp_path, ["mentat"]).to_dict("records")
     assert (row["asked of"], row["recorded answers of"], row["answers of unknown origin of"]) == (
         "m (2)",

@@ -112,7 +112,7 @@ def test_a_table_is_given_to_its_template_whole():
         "file": "s-score-a-caption.csv",
         "text": "Its text.",
         "heading": "A heading",
-        "executed": "results/score/s/notebook.ipynb",
+        "executed": "results/studies/s/score/notebook.ipynb",
     }
     many = pd.DataFrame({"measure": range(201), "n_lost": 0, "n_missing": 0})
     found = page._fill_table_view(ReportTable("C", many), "x", Section("T"), page._Links([], None))
@@ -144,9 +144,9 @@ def test_tables_are_files_named_after_section_and_caption(tmp_path):
 
 def test_tables_of_several_studies_stand_one_below_the_other(tmp_path):
     for place, columns in {
-        "score/s/counts": {"judge": ["j"], "n": [1], "uncounted": [2]},
-        "score/t/counts": {"model": ["m"], "n": [3]},
-        "judge/s/counts": {"judge": ["k"], "n": [5]},
+        "studies/s/score/counts": {"judge": ["j"], "n": [1], "uncounted": [2]},
+        "studies/t/score/counts": {"model": ["m"], "n": [3]},
+        "studies/s/judge/counts": {"judge": ["k"], "n": [5]},
     }.items():
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         pd.DataFrame(columns).to_parquet(tmp_path / f"{place}.parquet")
@@ -161,7 +161,7 @@ def test_tables_of_several_studies_stand_one_below_the_other(tmp_path):
 
 def test_main_numbers_stand_by_study_first_those_drawn_then_accuracies_the_few_last(tmp_path):
     def put(stage, study, rows, first=None):
-        folder = tmp_path / stage / study
+        folder = tmp_path / "studies" / study / stage
         folder.mkdir(parents=True)
         pd.DataFrame(rows, columns=["measure", "estimate", "n"]).to_parquet(folder / "headline.parquet")
         (folder / "contents.json").write_text(json.dumps({"first": first} if first else {}))
@@ -193,7 +193,7 @@ def test_main_numbers_stand_by_study_first_those_drawn_then_accuracies_the_few_l
 
 
 def test_sections_are_read_with_what_their_stage_registered(tmp_path):
-    folder, figures = tmp_path / "score" / "s", tmp_path / "figures"
+    folder, figures = tmp_path / "studies" / "s" / "score", tmp_path / "figures"
     folder.mkdir(parents=True)
     for name in ("one", "two", "three"):
         pd.DataFrame({"model": ["m"], "secret": [1], "estimate": [0.5]}).to_parquet(folder / f"{name}.parquet")
@@ -223,10 +223,12 @@ def test_sections_are_read_with_what_their_stage_registered(tmp_path):
     assert (one.caption, one.about, one.study, one.card, one.name) == ("One", tables.Prose("H", "P"), "s", "", "one")
     assert list(one.frame) == ["model", "estimate", "printed"] and list(three.frame) == ["model", "estimate"]
     assert (three.about, three.card) == (tables.Prose("Own", "Text"), "model")
-    place = figures / "score" / "s"
+    place = figures / "s" / "score"
     assert section.figures == [Picture("F", place / "f.svg", "words"), Picture("G", place / "g.svg", "")]
     assert (section.absent, section.findings, section.origins) == (contents["absent"], ["Found."], {"m": "recorded"})
-    with pytest.raises(FileNotFoundError, match="judge of s must have left its contents; got no judge/s/contents.json"):
+    with pytest.raises(
+        FileNotFoundError, match="judge of s must have left its contents; got no studies/s/judge/contents.json"
+    ):
         page.collect(tmp_path, figures, [("judge", "s")])
     (tmp_path / "ledger" / "s").mkdir(parents=True)
     verdicts.to_parquet(tmp_path / "ledger" / "s" / "verdicts.parquet")
@@ -459,17 +461,17 @@ def test_a_study_s_answers_are_read_with_what_judges_and_raters_said(tmp_path):
         "source": "x",
     }
     written = [Item(item_id=i, protected=i == "q2", **about) for i in ("q1", "q2")]
-    write_records(written, tmp_path / "text/prepare/s/items.parquet", Item)
+    write_records(written, tmp_path / "text/s/prepare/items.parquet", Item)
     asked = [written[0].model_copy(update={"question": "As asked?"})]
-    write_records(asked, tmp_path / "text/approach/s/items.parquet", Item)
+    write_records(asked, tmp_path / "text/s/approach/items.parquet", Item)
     said = [Response(item_id=i, study="s", model="m", mode="cot", text=f"of {i}") for i in ("q2", "q1")]
-    write_records(said, tmp_path / "text/generate/s/m/responses.parquet", Response)
+    write_records(said, tmp_path / "text/s/generate/m/responses.parquet", Response)
     verdicts = [judgment(item_id="q1", mode="cot"), judgment(item_id="q1", mode="direct", judge="k")]
-    write_records(verdicts, tmp_path / "text/judge/s/judgments.parquet", Judgment)
+    write_records(verdicts, tmp_path / "text/s/judge/judgments.parquet", Judgment)
     rated = {"item_id": "q1", "study": "s", "target": "A", "source": "x"}
     ratings = [Rating(rater=r, value=v, **rated) for r, v in (("r1", 3.0), ("r2", 4.0))]
     ratings.append(Rating(rater="j", label="yes", variant={"annotator": "model"}, origin="recorded", **rated))
-    write_records(ratings, tmp_path / "text/prepare/s/ratings.parquet", Rating)
+    write_records(ratings, tmp_path / "text/s/prepare/ratings.parquet", Rating)
     row = {
         "cluster": "c",
         "category": None,
@@ -491,8 +493,8 @@ def test_a_study_s_answers_are_read_with_what_judges_and_raters_said(tmp_path):
     }
     scores = pd.DataFrame([row | {"item_id": i, "answer": ["A"], "key": ["A"]} for i in ("q1", "q2")])
     votes = scores[:1].assign(answered_by="majority", n_votes=3, answer=[[]])
-    (tmp_path / "score/s").mkdir(parents=True)
-    pd.concat([scores, votes]).to_parquet(tmp_path / "score/s/scores.parquet")
+    (tmp_path / "studies/s/score").mkdir(parents=True)
+    pd.concat([scores, votes]).to_parquet(tmp_path / "studies/s/score/scores.parquet")
     part = items._read_study_part(tmp_path, "s", ["m", "gone"], False)
     assert part.items == {
         "s/q1": {"question": "As asked?", "options": ["a", "b"], "key": ["A"]}

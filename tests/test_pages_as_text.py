@@ -117,14 +117,14 @@ def made(results: Path) -> None:
             ("prepare", "recorded", [r for r in said if r.model in ("beta", "sim-good")], Response),
             ("judge", "judgments", judged, Judgment),
         ):
-            (text / stage / study).mkdir(parents=True, exist_ok=True)
-            write_records(records, text / stage / study / f"{name}.parquet", record)
+            (text / study / stage).mkdir(parents=True, exist_ok=True)
+            write_records(records, text / study / stage / f"{name}.parquet", record)
         for model in ("alpha", "delta"):
-            (text / "generate" / study / model).mkdir(parents=True)
+            (text / study / "generate" / model).mkdir(parents=True)
             own = [r for r in said if r.model == model]
-            write_records(own, text / "generate" / study / model / "responses.parquet", Response)
+            write_records(own, text / study / "generate" / model / "responses.parquet", Response)
         accuracy, told = share(study), []
-        score = results / "score" / study
+        score = results / "studies" / study / "score"
         keep(score, "scores", scores, told, "One row a response", show=False)
         keep(score, "accuracy", accuracy, told, "Accuracy", hide=["answered_by", "n_votes"])
         n = pd.DataFrame({"model": ["alpha", "beta"], "n": [40, 40], "failed": [k, 0], "refused": [1, 1]})
@@ -150,7 +150,7 @@ def made(results: Path) -> None:
         keep(score, "served", pd.DataFrame(served).assign(changed=["", "no seed"]), told, "Model version")
         main = accuracy.iloc[[0, 1, 3, 6]].assign(measure=["accuracy", "accuracy", "accuracy", "F1"])
         main.to_parquet(score / "headline.parquet")
-        drawn = results / "figures" / "score" / study
+        drawn = results / "figures" / study / "score"
         drawn.mkdir(parents=True)
         figures = []
         for name in ("accuracy", "alone"):
@@ -165,7 +165,7 @@ def made(results: Path) -> None:
         }
         contents |= {"notes": ["Read the card first."]} if k == 1 else {}
         (score / "contents.json").write_text(json.dumps(contents))
-        judge, told = results / "judge" / study, []
+        judge, told = results / "studies" / study / "judge", []
         card = pd.DataFrame(
             {"judge": ["dr", "dr", "prof"], "question": ["again", "people", "again"], "n": [3, None, 5]}
         )
@@ -199,9 +199,9 @@ def made(results: Path) -> None:
         claims |= {"convention": ["", "rounding"], "source": cells}
         keep(ledger, "verdicts", pd.DataFrame(claims).iloc[: 1 + k], told, "Printed numbers", show=k == 1)
         (ledger / "contents.json").write_text(json.dumps({"about": "", "tables": told, "figures": [], "absent": []}))
-        (results / "metrics" / "prepare").mkdir(parents=True, exist_ok=True)
+        (results / "metrics" / study).mkdir(parents=True, exist_ok=True)
         numbers = {"n_items": 40, "n_ratings": 15, "n_simulated": 3 * k, "n_by_models": 2, "n_set_aside": k}
-        (results / "metrics" / "prepare" / f"{study}.json").write_text(json.dumps(numbers))
+        (results / "metrics" / study / "prepare.json").write_text(json.dumps(numbers))
     cells = [{"cell_type": kind, "source": text} for kind, text in NOTEBOOK]
     (results / "score.ipynb").write_text(json.dumps({"cells": cells}))
 

@@ -28,14 +28,14 @@ def results(root, tmp_path_factory):
         for study, options in (("medqade", {"language": "en"}), ("counselingbench", {})):
             demo = {"path": f"mhbench/studies/{study}/demo", "sha256": None, "n_items": None, "options": options}
             run_stage("prepare", study, overrides=demo | {"results": str(folder)})
-        items = read_records(folder / "text/prepare/medqade/items.parquet", Item)
+        items = read_records(folder / "text/medqade/prepare/items.parquet", Item)
         for model, text in (("model-one", lambda i: i.key[0]), ("model-two", lambda i: f"not {i.key[0]}")):
             said = [
                 Response(item_id=i.item_id, study="medqade", model=model, mode="zero_shot", text=text(i))
                 for i in items[1:]  # one item has no answer of these two
             ]
-            write_records(said, folder / f"text/generate/medqade/{model}/responses.parquet", Response)
-        asked = read_records(folder / "text/prepare/counselingbench/items.parquet", Item)
+            write_records(said, folder / f"text/medqade/generate/{model}/responses.parquet", Response)
+        asked = read_records(folder / "text/counselingbench/prepare/items.parquet", Item)
         chains = [
             Response(
                 item_id=i.item_id,
@@ -46,7 +46,7 @@ def results(root, tmp_path_factory):
             )
             for i in asked
         ]
-        write_records(chains, folder / "text/generate/counselingbench/third/responses.parquet", Response)
+        write_records(chains, folder / "text/counselingbench/generate/third/responses.parquet", Response)
         yield folder
 
 
@@ -143,7 +143,7 @@ def test_a_round_with_the_run_s_own_models_as_students(results, tmp_path, capsys
 
 
 def test_a_round_of_the_answers_that_wait_for_people_has_no_larger_core(results, tmp_path, capsys):
-    items = read_records(results / "text" / "prepare" / "medqade" / "items.parquet", Item)
+    items = read_records(results / "text" / "medqade" / "prepare" / "items.parquet", Item)
     waiting = [{"item_id": i.item_id, "target": "model-one", "judge": "j"} for i in items[5:8]]
     pd.DataFrame(waiting).to_csv(tmp_path / "for_people.csv", index=False)
     draw = ["draw", "--to", str(tmp_path / "round"), "--raters", "p1,p2", "--models", "model-one,model-two"]

@@ -86,10 +86,10 @@ def test_repro_runs_every_stage_and_then_nothing(small):
         ("preferences", "mentat"),
         ("agreement", "mentat"),
     ):
-        assert (small / "results" / "metrics" / stage / f"{study}.json").exists()
-        assert (small / "results" / stage / study / "contents.json").exists()
-        assert (small / "results" / stage / study / "notebook.ipynb").exists()
-    in_words = json.loads((small / "results" / "metrics" / "freeform" / "mentat.json").read_text(encoding="utf-8"))
+        assert (small / "results" / "metrics" / study / f"{stage}.json").exists()
+        assert (small / "results" / "studies" / study / stage / "contents.json").exists()
+        assert (small / "results" / "studies" / study / stage / "notebook.ipynb").exists()
+    in_words = json.loads((small / "results" / "metrics" / "mentat" / "freeform.json").read_text(encoding="utf-8"))
     assert set(in_words["inconsistency"]) == {"sim-writer", "sim-steady"}, "an encoder writes no answer of its own"
     said = (small.parent / "run.txt").read_text(encoding="utf-8")
     assert re.search(r"\nmhqa.*\n +0\.\d+ \[.* n \d+ +minilm, zero shot: accuracy", said), (
@@ -102,16 +102,18 @@ def test_repro_runs_every_stage_and_then_nothing(small):
 
 
 def test_nothing_is_dropped_on_the_way(small):
-    items = read_records(small / "results/text/prepare/mhqa/items.parquet", Item)
-    responses = read_records(small / "results/text/generate/mhqa/minilm/responses.parquet", Response)
-    scores = pd.read_parquet(small / "results/score/mhqa/scores.parquet")
+    items = read_records(small / "results/text/mhqa/prepare/items.parquet", Item)
+    responses = read_records(small / "results/text/mhqa/generate/minilm/responses.parquet", Response)
+    scores = pd.read_parquet(small / "results/studies/mhqa/score/scores.parquet")
     simulated = scores[scores["model"].str.startswith("sim-")]
     assert len(simulated) == 4 * 10, "the demo's simulated examinees answer what is asked, and nothing else"
     scores = scores[scores["model"] == "minilm"]
     assert len(items) == 10
     assert [r.item_id for r in responses] == [i.item_id for i in items]
     assert scores["item_id"].tolist() == [i.item_id for i in items]
-    accuracy = pd.read_parquet(small / "results/score/mhqa/accuracy.parquet").query("by == 'all' and model == 'minilm'")
+    accuracy = pd.read_parquet(small / "results/studies/mhqa/score/accuracy.parquet").query(
+        "by == 'all' and model == 'minilm'"
+    )
     by_hand = sum(list(a) == i.key for a, i in zip(scores["answer"], items)) / 10
     assert accuracy["estimate"].tolist() == pytest.approx([by_hand])
 
@@ -134,7 +136,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
     drawn = [f"{c['stage']}/{c['study']}/{f['name']}.png" for c in contents for f in c["figures"]]
     assert page.count("<svg ") == len(drawn) > 2
     everything = command("summary", "--all", cwd=small)
-    older = small / "figures" / "duels" / "nobody" / "strengths.png"  # of a run that took other studies
+    older = small / "figures" / "nobody" / "duels" / "strengths.png"  # of a run that took other studies
     older.parent.mkdir(parents=True)
     shutil.copy(small / "figures" / drawn[0], older)
     said = command("summary", cwd=small)
@@ -163,8 +165,8 @@ def test_executed_notebooks_have_no_time_and_no_error(small):
 
 
 def test_the_same_run_gives_the_same_bytes(small):
-    before = {f: f.read_bytes() for f in (small / "results" / "score").rglob("*") if f.is_file()} | {
-        f: f.read_bytes() for f in (small / "figures" / "score").rglob("*") if f.is_file()
+    before = {f: f.read_bytes() for f in (small / "results" / "studies").glob("*/score/*") if f.is_file()} | {
+        f: f.read_bytes() for f in (small / "figures").glob("*/score/*") if f.is_file()
     }
     run(BIN / "dvc", "repro", "-f", "-s", "score@mhqa", cwd=small)
     changed = [str(f.relative_to(small)) for f, old in before.items() if f.read_bytes() != old]
@@ -172,7 +174,7 @@ def test_the_same_run_gives_the_same_bytes(small):
 
 
 def test_an_experiment_of_dvc_runs_what_it_changes(small):
-    file, accuracy = small / "params.yaml", small / "results" / "score" / "mhqa" / "accuracy.parquet"
+    file, accuracy = small / "params.yaml", small / "results" / "studies" / "mhqa" / "score" / "accuracy.parquet"
     text, before = file.read_text(), pd.read_parquet(accuracy)
     try:
         said = run(BIN / "dvc", "exp", "run", "-S", "score.n_boot=20", "score@mhqa", cwd=small)
@@ -345,7 +347,7 @@ def test_no_text_of_a_protected_corpus_is_in_any_result(small, tmp_path, monkeyp
     run_stage("generate", "mentat", "minilm", overrides=values)
     for stage in ("preferences", "score", "freeform", "agreement", "demographics"):
         run_stage(stage, "mentat", overrides=values)
-    items = read_records(tmp_path / "results/text/prepare/mentat/items.parquet", Item)
+    items = read_records(tmp_path / "results/text/mentat/prepare/items.parquet", Item)
     assert all(i.protected for i in items) and len(items) >= 16
     words = {
         t[:60]
@@ -395,9 +397,9 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
         silent = "failed to reproduce 'outcome'" in done.stdout + done.stderr  # a judge whose verdicts are letters
         assert done.returncode == 0 or silent, done.stdout[-3000:] + done.stderr[-1500:]
         assert s.headers[0]["authorization"] == f"Bearer {secret}" and len(s.asked) > 12
-        responses = read_records(folder / "results/text/generate/psychiatrybench/remote/responses.parquet", Response)
+        responses = read_records(folder / "results/text/psychiatrybench/generate/remote/responses.parquet", Response)
         assert any("[key]" in (r.error or "") for r in responses) and any(r.status == "ok" for r in responses)
-        assert (folder / "results/judge/psychiatrybench/notebook.ipynb").exists()
+        assert (folder / "results/studies/psychiatrybench/judge/notebook.ipynb").exists()
         assert secret not in done.stdout + done.stderr and everywhere() == []
         p = yaml.safe_load((folder / "params.yaml").read_text())
         p["generate"] |= {"replay": "off"}
@@ -411,7 +413,7 @@ def test_a_planted_key_is_nowhere_after_a_run(clone, tmp_path):
             text=True,
         )
     assert again.returncode == 0, again.stderr
-    responses = read_records(folder / "results/text/generate/psychiatrybench/remote/responses.parquet", Response)
+    responses = read_records(folder / "results/text/psychiatrybench/generate/remote/responses.parquet", Response)
     assert any("[key]" in (r.error or "") for r in responses)
     assert secret not in again.stdout + again.stderr and everywhere() == []
 
@@ -440,7 +442,7 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
                 "minilm",
                 overrides=values | {"delivery": delivery, "cache": str(tmp_path / f"{delivery}.sqlite")},
             )
-            found[delivery] = (tmp_path / "text/generate/mhqa/remote/responses.parquet").read_bytes()
+            found[delivery] = (tmp_path / "text/mhqa/generate/remote/responses.parquet").read_bytes()
             assert len(s.batches) == 1 and len(s.direct) == (0 if delivery == "batch" else 13)
     assert found["batch"] == found["live"]
 
@@ -452,5 +454,5 @@ def test_a_cluster_gives_the_bytes_of_threads(small, tmp_path, monkeypatch):
     run_stage(
         "generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}}
     )
-    of = "text/generate/mhqa/minilm/responses.parquet"
+    of = "text/mhqa/generate/minilm/responses.parquet"
     assert (tmp_path / of).read_bytes() == (small / "results" / of).read_bytes()

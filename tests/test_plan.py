@@ -119,7 +119,7 @@ def test_a_plan_counts_what_the_run_then_asks(planned):
         and (after["cost_usd"] == 0).all()
     )
     spent = {
-        s: json.loads((root() / "results" / "metrics" / stage / f"{study}.json").read_text())
+        s: json.loads((root() / "results" / "metrics" / study / f"{stage}.json").read_text())
         for stage, study in asked
         for s in [(stage, study)]
         if stage not in ("approach", "generate")

@@ -145,9 +145,13 @@ def test_one_number_for_a_page_is_a_flag_only_where_it_is_rare(shared):
 
 def test_the_first_screen_of_raters_alone_has_their_labels_spread_and_who_is_flagged(tmp_path):
     tables = {
-        "agreement/s/flags": pd.DataFrame({"rater": ["r1", "r2", "r3"], "flag": ["", "differs from the others", None]}),
-        "prepare/s/review": pd.DataFrame({"rater": ["r2"], "reasons": ["differs from the others; a page in 2 s"]}),
-        "preferences/s/labels": pd.DataFrame(
+        "studies/s/agreement/flags": pd.DataFrame(
+            {"rater": ["r1", "r2", "r3"], "flag": ["", "differs from the others", None]}
+        ),
+        "studies/s/prepare/review": pd.DataFrame(
+            {"rater": ["r2"], "reasons": ["differs from the others; a page in 2 s"]}
+        ),
+        "studies/s/preferences/labels": pd.DataFrame(
             {"question": ["q1", "q1", "q2", "q2"], "option": list("ABAB"), "probability": [0.9, 0.1, 0.4, 0.6]}
         ),
     }
@@ -156,8 +160,8 @@ def test_the_first_screen_of_raters_alone_has_their_labels_spread_and_who_is_fla
         table.to_parquet(tmp_path / f"{name}.parquet")
     metrics = {"prepare": {"n_items": 2, "n_ratings": 12, "n_raters": 3}, "preferences": {"n_questions": 2}}
     for stage, values in metrics.items():
-        (tmp_path / "metrics" / stage).mkdir(parents=True)
-        (tmp_path / "metrics" / stage / "s.json").write_text(json.dumps(values))
+        (tmp_path / "metrics" / "s").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "metrics" / "s" / f"{stage}.json").write_text(json.dumps(values))
     said = _rated_front(tmp_path, "s", ["prepare", "preferences", "agreement"]).said
     assert "probability of 0.75 in the median question, from 0.60 to 0.90" in said
     assert "Flagged, and not removed: 1 of 3 raters (r2: differs from the others, a page in 2 s)" in said

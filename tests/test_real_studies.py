@@ -140,10 +140,10 @@ def test_a_released_set_is_compared_by_what_it_varies(release, params):
 def test_a_real_corpus_leaves_nothing_of_the_demo_and_the_demo_comes_back(clone, datasets, tmp_path):
     folder = tmp_path / "mhbench"
     shutil.copytree(clone, folder)
-    (folder / "results" / "duels" / "mhqa").mkdir(parents=True, exist_ok=True)
-    (folder / "results" / "duels" / "mhqa" / "contents.json").write_text("{}")  # the demo's
+    (folder / "results" / "studies" / "mhqa" / "duels").mkdir(parents=True, exist_ok=True)
+    (folder / "results" / "studies" / "mhqa" / "duels" / "contents.json").write_text("{}")  # the demo's
     said = mhbench("import", "mhqa", datasets / "mhqa", "--option", "key=number", cwd=folder)
-    assert not (folder / "results" / "duels" / "mhqa").exists(), "no table of the demo stays"
+    assert not (folder / "results" / "studies" / "mhqa" / "duels").exists(), "no table of the demo stays"
     said += mhbench("select", "--studies", "mhqa", "--models", "", "--items", "0", cwd=folder)
     assert "2475 items, 0 ratings" in said and "nobody is asked; recorded answers are scored" in said
     mhbench("select", "--demo", cwd=folder)

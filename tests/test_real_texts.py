@@ -36,7 +36,7 @@ def own_runs(folder, study: str) -> set[int]:
             for found in in_a_row(text or ""):
                 of[found].add(item)
 
-    prepared = folder / "results" / "text" / "prepare" / study
+    prepared = folder / "results" / "text" / study / "prepare"
     for i in read_records(prepared / "items.parquet", Item):
         note(i.base, " ".join([*i.context.values(), i.question]), i.question, i.rationale, *i.options, *i.stems, *i.key)
         note(i.base, *i.context.values(), *i.variant.values())
@@ -86,7 +86,7 @@ def test_nothing_that_leaves_a_run_quotes_a_release(study, clone, datasets, tmp_
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MHBENCH_ROOT", str(folder))
     everything(folder)
-    items = read_records(folder / "results" / "text" / "prepare" / study / "items.parquet", Item)
+    items = read_records(folder / "results" / "text" / study / "prepare" / "items.parquet", Item)
     assert items and all(i.protected for i in items)
     theirs = own_runs(folder, study) - own_sources()
     assert len(theirs) > 100

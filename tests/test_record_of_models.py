@@ -70,7 +70,7 @@ def test_a_study_is_replayed_whole_where_nobody_can_be_asked(study, model, tmp_p
     alone = where | {"replay": "only", "cache": str(tmp_path / "cache.sqlite")}
     asks = ["generate", "--study", study, "--model", model, "--overrides", json.dumps(alone)]
     mhbench("run", *asks, cwd=ROOT)
-    left = read_records(tmp_path / "results" / "text" / "generate" / study / model / "responses.parquet", Response)
+    left = read_records(tmp_path / "results" / "text" / study / "generate" / model / "responses.parquet", Response)
     assert left and {r.status for r in left} <= {"ok", "truncated"}
     assert not list(tmp_path.glob("none/**/*.gguf"))
 

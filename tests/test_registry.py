@@ -77,9 +77,9 @@ def test_a_sixth_study_adds_a_table_to_a_general_stage(root, sixth, tmp_path, mo
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(run), encoding="utf-8")
     for stage, model, more in (("prepare", None, {}), ("generate", "minilm", {}), ("score", None, {"n_boot": 20})):
         run_stage(stage, "ward", model, params=params, overrides={"results": str(results), **more})
-    kept = pd.read_parquet(results / "score/ward/sixth.parquet")
+    kept = pd.read_parquet(results / "studies/ward/score/sixth.parquet")
     assert kept.to_dict("list") == {"model": ["minilm"], "n_boot": [20]}
-    told = json.loads((results / "score/ward/contents.json").read_text())["tables"]
+    told = json.loads((results / "studies/ward/score/contents.json").read_text())["tables"]
     [entry] = [t for t in told if t["name"] == "sixth"]
     assert entry["about"]["heading"] == "How many answered" and entry["about"]["text"] == "One row a model."
     [section] = collect(results, tmp_path / "figures", [("score", "ward")], root / "nbs/stages")

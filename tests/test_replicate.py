@@ -23,6 +23,7 @@ from test_canary import everything
 from mhbench.ledger.claims import load_claims
 from mhbench.ledger.release import inventory_of
 from mhbench.ledger.verdicts import tables_of_run
+from mhbench.records.database import stage_folder
 from mhbench.registry import claims_file, study_files
 from mhbench.report.tables import KEY_RESULTS, file_stem
 from mhbench.tools import replicate as command
@@ -34,7 +35,8 @@ IDS = re.compile(r"\b(?:mentat-\d|mhqa-\d|counselingbench-[a-z])")
 
 
 def table(folder: Path, path: str) -> pd.DataFrame:
-    return pd.read_parquet(folder / "results" / f"{path}.parquet")
+    stage, study, name = path.split("/")
+    return pd.read_parquet(folder / "results" / stage_folder(stage, study) / f"{name}.parquet")
 
 
 def released(datasets: Path, name: str) -> Path:
@@ -159,11 +161,13 @@ def test_a_part_of_the_files_goes_through_in_the_authors_folders(datasets, tmp_p
     folder = tmp_path / "replication" / "counselingbench"
     assert "508 items, 0 ratings, 2032 recorded answers" in said and "recorded: 4 runs" in said
     assert len(table(folder, "score/counselingbench/pairs")) == 2
-    before = (folder / "results" / "score" / "counselingbench" / "notebook.ipynb").stat().st_mtime_ns
+    before = (folder / "results" / "studies" / "counselingbench" / "score" / "notebook.ipynb").stat().st_mtime_ns
     assert "mhbench: score" in "".join(capfd.readouterr())
     mhbench("replicate", "counselingbench", "--from", tmp_path / "my data", cwd=tmp_path)
     assert "mhbench: score" not in "".join(capfd.readouterr()), "the second time all is there"
-    assert (folder / "results" / "score" / "counselingbench" / "notebook.ipynb").stat().st_mtime_ns == before
+    assert (
+        folder / "results" / "studies" / "counselingbench" / "score" / "notebook.ipynb"
+    ).stat().st_mtime_ns == before
 
 
 # ---------------------------------------------------------------- MHQA

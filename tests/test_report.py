@@ -201,15 +201,15 @@ def test_texts_of_a_protected_item_are_only_on_the_private_page(tmp_path):
     secret, words = "A wording that nobody may copy", "An answer that repeats the wording"
     item = {"item_id": "q1", "study": "s", "task": "multiple_choice", "question": secret, "key": ["A"], "source": "x"}
     write_records(
-        [Item(**item, options=["Yes", "No"], protected=True)], tmp_path / "text/prepare/s/items.parquet", Item
+        [Item(**item, options=["Yes", "No"], protected=True)], tmp_path / "text/s/prepare/items.parquet", Item
     )
     answer = Response(item_id="q1", study="s", model="m", mode="zero_shot", text=words)
-    write_records([answer], tmp_path / "text/generate/s/m/responses.parquet", Response)
+    write_records([answer], tmp_path / "text/s/generate/m/responses.parquet", Response)
     scored = {"item_id": "q1", "cluster": "q1", "category": "c", "topic": None, "set": None, "task": "multiple_choice"}
     scored |= {"model": "m", "mode": "zero_shot", "answered_by": "plain", "n_votes": 1, "sample": 0, "status": "ok"}
     scored |= {"correct": 1.0, "read": True, "answer": ["A"], "key": ["A"], "confidence": 0.9}
-    (tmp_path / "score" / "s").mkdir(parents=True)
-    pd.DataFrame([scored]).to_parquet(tmp_path / "score" / "s" / "scores.parquet")
+    (tmp_path / "studies" / "s" / "score").mkdir(parents=True)
+    pd.DataFrame([scored]).to_parquet(tmp_path / "studies" / "s" / "score" / "scores.parquet")
     for private in (False, True):
         got = answers_of(tmp_path, ["s"], ["m"], private=["s"] * private)
         held = json.dumps([got.items, got.texts]) + got.rows.to_json()
@@ -234,7 +234,7 @@ def test_no_link_of_a_page_leads_beside_it():
     "A page is mailed: the notebook that computed a table is named, and no link leads to it."
     table = ReportTable("Accuracy", pd.DataFrame({"model": ["m"]}), Prose("A heading", "What it says."))
     text = html_report("r", [], [Section("s: score", tables=[table], stage="score", study="s")])
-    assert "results/score/s/notebook.ipynb</code>, section “A heading”" in text
+    assert "results/studies/s/score/notebook.ipynb</code>, section “A heading”" in text
     assert not [a for a in re.findall(r'href="([^"]*)"', text) if not a.startswith("#")]
 
 

@@ -21,12 +21,7 @@ REAL = ("mentat", "counselingbench", "mhqa")
 
 
 def cells_of(folder: str, study: str) -> list[dict]:
-    file = (
-        ROOT
-        / folder
-        / ("results" if folder == "reports" else study)
-        / f"{'results' if folder != 'reports' else study}.ipynb"
-    )
+    file = ROOT / folder / study / "results.ipynb"
     return json.loads(file.read_text(encoding="utf-8"))["cells"]
 
 
@@ -226,7 +221,7 @@ def test_pages_and_figures_have_the_standard_terms():
     ]
     files += (ROOT / "mhbench" / "studies").glob("*/results.yaml")
     found = {str(f.relative_to(ROOT)): old for f in files if (old := old_words(f.read_text(encoding="utf-8")))}
-    found |= {f"reports/results/{s}": old for s in STUDIES if (old := old_words(page_of(s)))}
+    found |= {f"reports/{s}/results": old for s in STUDIES if (old := old_words(page_of(s)))}
     assert found == {}
 
 
@@ -241,7 +236,7 @@ def test_a_part_that_a_run_has_a_figure_of_alone_is_shown(monkeypatch):
 
 def test_a_figure_of_a_run_elsewhere_is_that_run_s(tmp_path):
     page = PaperPage("mentat", tmp_path / "results")
-    stage, picture = tmp_path / "results/score/mentat", tmp_path / "results/figures/score/mentat/accuracy.png"
+    stage, picture = tmp_path / "results/studies/mentat/score", tmp_path / "results/figures/mentat/score/accuracy.png"
     for folder in (stage, picture.parent):
         folder.mkdir(parents=True)
     Image.new("RGB", (4, 4), "red").save(picture)
@@ -253,7 +248,7 @@ def test_a_figure_of_a_run_elsewhere_is_that_run_s(tmp_path):
 
 def test_a_misspelt_column_of_a_part_is_refused(tmp_path):
     page = PaperPage("mentat", tmp_path)
-    folder = tmp_path / "demographics" / "mentat"
+    folder = tmp_path / "studies" / "mentat" / "demographics"
     folder.mkdir(parents=True)
     pd.DataFrame({"set": ["D_G"], "estimate": [0.5]}).to_parquet(folder / "pairs.parquet")
     table = {"name": "pairs", "caption": "Differences", "hide": []}
@@ -262,6 +257,20 @@ def test_a_misspelt_column_of_a_part_is_refused(tmp_path):
     page.parts["Figure 20"] = page.parts["Figure 20"].model_copy(update={"rows": {"sets": "D_G"}})
     with pytest.raises(ValueError, match=r"rows must name columns .* got 'sets' \(Figure 20, results.yaml of mentat"):
         page.show("Figure 20")
+
+
+def test_a_table_is_shown_where_another_of_its_part_is_not_there(tmp_path):
+    "A row of `results.yaml` may name a column of the table that is not there: it is not misspelt."
+    page = PaperPage("mentat", tmp_path)
+    folder = tmp_path / "studies" / "mentat" / "demographics"
+    folder.mkdir(parents=True)
+    pd.DataFrame({"set": ["D_G", "D_A"], "estimate": [0.51, 0.52]}).to_parquet(folder / "pairs.parquet")
+    table = {"name": "pairs", "caption": "Differences", "hide": []}
+    (folder / "contents.json").write_text(json.dumps({"tables": [table], "figures": []}))
+    part = {"by": ["demographics/pairs", "judge/final"], "rows": {"set": "D_G", "task": "triage"}}
+    page.parts["Figure 20"] = page.parts["Figure 20"].model_copy(update=part)
+    html = page.show("Figure 20").data
+    assert "0.510" in html and "0.520" not in html
 
 
 def test_a_column_without_a_value_is_left_out_but_for_an_estimate_and_its_limits():

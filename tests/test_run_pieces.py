@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 
 from mhbench.errors import refuse  # noqa: F401
+from mhbench.records.database import stage_folder
 from mhbench.records.schema import Item, Rating, Response
 from mhbench.report import page
 from mhbench.run import asking, cli, execute, graph, process
@@ -329,11 +330,11 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
         "ledger": {"verdicts": {"claim": ["c"]}, "other": {"claim": ["d"]}},
     }
     for stage_name, left in tables.items():
-        folder = top / "results" / stage_name / "s"
+        folder = top / "results" / stage_folder(stage_name, "s")
         folder.mkdir(parents=True)
         for name, columns in left.items():
             pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet")
-    figures = top / "figures" / "score" / "s"
+    figures = top / "figures" / "s" / "score"
     figures.mkdir(parents=True)
     pictures = {}
     for k, (name, words) in enumerate({"plain": "all", "named": "of q-2"}.items()):
@@ -352,10 +353,10 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
         {"cell_type": "code", "id": "y", "source": ["draw()\n", "more()"], "metadata": {}, "outputs": outputs},
     ]
     notebooks = {}
-    for name in ("score", "report"):
-        notebooks[f"{name}/s.ipynb"] = top / "results" / name / "notebook.ipynb"
-        notebooks[f"{name}/s.ipynb"].parent.mkdir(parents=True, exist_ok=True)
-        notebooks[f"{name}/s.ipynb"].write_text(json.dumps({"cells": cells}, ensure_ascii=False), encoding="utf-8")
+    for name, stage_name in (("s/score.ipynb", "score"), ("report.ipynb", "report")):
+        notebooks[name] = top / "results" / stage_name / "notebook.ipynb"
+        notebooks[name].parent.mkdir(parents=True, exist_ok=True)
+        notebooks[name].write_text(json.dumps({"cells": cells}, ensure_ascii=False), encoding="utf-8")
     monkeypatch.setattr(aggregates, "root", lambda: top)
     monkeypatch.setattr(aggregates, "load_params", lambda path: {"run": path.relative_to(top).as_posix()})
     monkeypatch.setattr(aggregates, "executed_notebooks", lambda run: notebooks if run == "params.yaml" else {})
@@ -385,8 +386,8 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
     again = aggregates.ShownOf("score", HELD, [], {}, set()).notebook(json.loads(json.dumps({"cells": cells[1:]})))
     assert len({*ids, again["cells"][0]["id"], "x", "y"}) == 5 and {len(x) for x in ids} == {8}, "by place and source"
     aggregates.check_published_files(to, HELD, declared[:1])
-    notebooks["score/s.ipynb"].unlink()
-    with pytest.raises(FileNotFoundError, match="every stage must have run; got no score/s.ipynb; dvc repro"):
+    notebooks["s/score.ipynb"].unlink()
+    with pytest.raises(FileNotFoundError, match="every stage must have run; got no s/score.ipynb; dvc repro"):
         aggregates.publish_aggregates(to, "s", declared=declared, places={})
     assert (to / "score.ipynb").exists()
 
@@ -478,7 +479,7 @@ def test_the_lines_of_an_exported_result_come_to_its_score():
 
 def test_means_of_judges_without_their_judgments_are_in_no_record_and_neither_are_judgments_alone(tmp_path):
     rows = pd.DataFrame({"model": ["m"], "by": ["all"], "estimate": [0.5]})
-    for name in ("judge/s/means.parquet", "text/judge/t/judgments.parquet"):
+    for name in ("studies/s/judge/means.parquet", "text/t/judge/judgments.parquet"):
         (tmp_path / name).parent.mkdir(parents=True)
         rows.to_parquet(tmp_path / name)
     for study in ("s", "t"):
@@ -710,13 +711,13 @@ def replicated(top: Path) -> None:
     (top / replicate._READ).write_text("\n".join(lines) + "\n", encoding="utf-8")
     (top / replicate._MADE_OF).write_text(json.dumps({"folder": "/opt/release"}), encoding="utf-8")
     for stage, tables in {"score": ["means", "marks"], "ledger": ["verdicts"]}.items():
-        folder = top / "results" / stage / "s"
+        folder = top / "results" / stage_folder(stage, "s")
         folder.mkdir(parents=True)
         contents = {"stage": stage, "tables": [{"name": t, "caption": f"The {t}."} for t in tables]}
         (folder / "contents.json").write_text(json.dumps(contents), encoding="utf-8")
-    (top / "figures" / "score" / "s").mkdir(parents=True)
+    (top / "figures" / "s" / "score").mkdir(parents=True)
     drawn = [{"name": n, "title": t, "alt": "x"} for n, t in (("plain", "All items"), ("one", "Marks of q-2"))]
-    (top / "figures" / "score" / "s" / "figures.json").write_text(json.dumps(drawn), encoding="utf-8")
+    (top / "figures" / "s" / "score" / "figures.json").write_text(json.dumps(drawn), encoding="utf-8")
 
 
 def test_a_replication_is_told_on_a_screen(tmp_path, monkeypatch, capsys):
@@ -930,7 +931,7 @@ def test_a_program_runs_a_stage_by_the_command_line(monkeypatch, tmp_path):
     monkeypatch.setattr(process.subprocess, "run", run)
     overrides = {"results": str(tmp_path)}
     file = process.stage_by_command("score", "s", "m", overrides, "p.yaml")
-    assert file == tmp_path / "score" / "s" / "m" / "notebook.ipynb"
+    assert file == tmp_path / "studies" / "s" / "score" / "m" / "notebook.ipynb"
     words = [
         "-m",
         "mhbench",

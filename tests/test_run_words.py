@@ -13,6 +13,7 @@ import yaml
 
 from mhbench.encode.store import StoreSettings, store_path
 from mhbench.errors import NOTES
+from mhbench.records.database import stage_folder
 from mhbench.records.schema import AWAITING, Item, Judgment, Rating, Response, write_records
 from mhbench.run import graph, params, shape, stage
 from mhbench.stats.prediction_powered import card_moments
@@ -889,13 +890,13 @@ def test_how_a_run_went_is_told_in_three_lines(tmp_path):
     run = {"studies": ["a", "b"], "models": []}
     fresh = [RunPart("report", "", None, "fresh")]
     assert summary._how_it_went(tmp_path, run, fresh) == ["ran: a, b; asked: nobody"]
-    noted = tmp_path / "metrics" / "prepare" / "a.json"
+    noted = tmp_path / "metrics" / "a" / "prepare.json"
     noted.parent.mkdir(parents=True)
     made = {"n_ratings": 12, "n_by_models": 3, "n_simulated": 0, "n_raters": 2, "n_items": 4}
     noted.write_text(json.dumps(made), encoding="utf-8")
     told = ["ran: a, b; asked: nobody", "rated: a, 9 ratings by 2 people, 3 ratings by models of 4 questions"]
     assert summary._how_it_went(tmp_path, run, fresh) == told
-    released = tmp_path / "metrics" / "ratings" / "talks.json"
+    released = tmp_path / "metrics" / "talks" / "ratings.json"
     released.parent.mkdir()
     counted = {"n_ratings": 118, "n_by_models": 0, "n_simulated": 0, "n_missing": 1, "n_outside": 0}
     released.write_text(json.dumps(counted), encoding="utf-8")
@@ -908,9 +909,9 @@ def test_how_a_run_went_is_told_in_three_lines(tmp_path):
         (tmp_path / "report" / "wrong.json").write_text(json.dumps(wrong), encoding="utf-8")
         found = summary._how_it_went(tmp_path, run | {"models": ["m", "n"]}, fresh)
         assert found == ["ran: a, b; asked: m, n", f"what went wrong: {told[0]}", *told[1:]]
-    (tmp_path / "score" / "a").mkdir(parents=True)
+    (tmp_path / "studies" / "a" / "score").mkdir(parents=True)
     lines = {"lines": {"chance, of four": 0.25, "pass mark": 0.6}}
-    (tmp_path / "score" / "a" / "contents.json").write_text(json.dumps(lines), encoding="utf-8")
+    (tmp_path / "studies" / "a" / "score" / "contents.json").write_text(json.dumps(lines), encoding="utf-8")
     assert summary._chance(tmp_path) == {"a": 0.25}
     table = pd.DataFrame([ROW, ROW | {"study": "other"}])
     assert len(summary._of(table, "study", None)) == 2 and summary._of(table, "study", "s")["study"].tolist() == ["s"]
@@ -962,13 +963,13 @@ def test_the_worth_of_a_judge_is_told_by_numbers_of_labels():
 def test_the_answers_of_a_run_are_those_recorded_and_those_of_its_models(tmp_path, monkeypatch):
     said = lambda model: Response(item_id="a", study="s", model=model, mode="cot", text="t")
     texts = tmp_path / "text"
-    write_records([item("a")], texts / "prepare/s/items.parquet", Item)
-    write_records([said("recorded")], texts / "prepare/s/recorded.parquet", Response)
-    write_records([said("m")], texts / "generate/s/m/responses.parquet", Response)
+    write_records([item("a")], texts / "s/prepare/items.parquet", Item)
+    write_records([said("recorded")], texts / "s/prepare/recorded.parquet", Response)
+    write_records([said("m")], texts / "s/generate/m/responses.parquet", Response)
     items, found = panel.run_answers("s", ["m"], tmp_path)
     assert [i.item_id for i in items] == ["a"] and [r.model for r in found] == ["recorded", "m"]
     assert [r.model for r in panel.run_answers("s", [], tmp_path)[1]] == ["recorded"]
-    with pytest.raises(FileNotFoundError, match="generate/s/n/responses.parquet; run `dvc repro generate`"):
+    with pytest.raises(FileNotFoundError, match="s/generate/n/responses.parquet; run `dvc repro generate`"):
         panel.run_answers("s", ["m", "n"], tmp_path)
 
 
@@ -998,7 +999,7 @@ def test_each_row_has_the_weightiest_origin_of_the_names_in_it():
 @pytest.fixture
 def made(tmp_path):
     "A stage of a study whose results are made by hand: two raters, one of them a model and one simulated."
-    texts = tmp_path / "text/prepare/mhqa"
+    texts = tmp_path / "text/mhqa/prepare"
     write_records([item("a", study="mhqa"), item("b", study="mhqa")], texts / "items.parquet", Item)
     rated = {"study": "mhqa", "target": "A", "value": 1.0, "source": "x"}
     ratings = [Rating(item_id="a", rater="r", **rated), Rating(item_id="a", rater="sim", origin="simulated", **rated)]
@@ -1011,7 +1012,7 @@ def made(tmp_path):
     write_records(said, texts / "recorded.parquet", Response)
     write_records(
         [said[0].model_copy(update={"model": "minilm", "origin": "asked"})],
-        tmp_path / "text/generate/mhqa/minilm/responses.parquet",
+        tmp_path / "text/mhqa/generate/minilm/responses.parquet",
         Response,
     )
     return lambda name="score", **more: stage.Stage(name, "mhqa", tmp_path, **more)
@@ -1024,11 +1025,11 @@ def test_a_stage_reads_what_others_have_left(made, tmp_path):
     assert [r.model for r in s.responses] == ["rec", "drawn", "minilm"] and [r.model for r in s.answers] == ["minilm"]
     assert list(s.stored.column("model")) == ["rec", "drawn", "minilm"] and [i.item_id for i in s.items] == ["a", "b"]
     assert s.judgments == [] and len(s.declared) == 0 and not s.has("prepare", "declared")
-    (tmp_path / "prepare/mhqa").mkdir(parents=True)
-    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "prepare/mhqa/declared.parquet")
+    (tmp_path / "studies/mhqa/prepare").mkdir(parents=True)
+    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "studies/mhqa/prepare/declared.parquet")
     assert made().declared["x"].tolist() == [1]
     with pytest.raises(
-        FileNotFoundError, match="no text/keys/mhqa/gold.parquet .mhqa.; run `dvc repro`, or the stage keys first"
+        FileNotFoundError, match="no text/mhqa/keys/gold.parquet .mhqa.; run `dvc repro`, or the stage keys first"
     ):
         s.texts_of("keys", "gold", Item)
     with pytest.raises(ValueError, match="study must be named; got none"):
@@ -1038,11 +1039,11 @@ def test_a_stage_reads_what_others_have_left(made, tmp_path):
     assert s.asked(pd.DataFrame({"model": ["drawn", "minilm", "rec"]}))["model"].tolist() == ["minilm", "rec"]
     assert s.set_aside({"strict": False}) == {
         "strict": False,
-        "set_aside": str(tmp_path / "text/score/mhqa/set_aside.jsonl"),
+        "set_aside": str(tmp_path / "text/mhqa/score/set_aside.jsonl"),
     }
     assert s.set_aside({"strict": True}) == {"strict": True} and s.n_set_aside == 0
     s.records("kept", [item("z")], Item)
-    (tmp_path / "text/score/mhqa/set_aside.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+    (tmp_path / "text/mhqa/score/set_aside.jsonl").write_text("{}\n{}\n", encoding="utf-8")
     assert s.n_set_aside == 2 and [i.item_id for i in s.reread("kept", Item)] == ["z"]
     with pytest.raises(FileNotFoundError, match="soft_labels must have the labels of the preferences stage"):
         s.labelled_items(True)
@@ -1058,7 +1059,7 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
     folded = s.table("two", pd.DataFrame({"estimate": [0.5], "ci_low": [0.1], "ci_high": [0.9]}), "Two")
     assert "ci_low" not in folded and "origin" not in folded
     assert s.table("three", pd.DataFrame({"x": [1]}), "Three", show=False, rated=True) is None
-    assert pd.read_parquet(tmp_path / "score/mhqa/three.parquet")["origin"].tolist() == ["simulated"]
+    assert pd.read_parquet(tmp_path / "studies/mhqa/score/three.parquet")["origin"].tolist() == ["simulated"]
     assert s.table("four", pd.DataFrame({"x": []}), "Four; lower is better", absent="nobody answered") is None
     assert s.table("four", pd.DataFrame({"x": []}), "Unnamed") is None
     assert s.figure("five", None, "Five", absent="no points") is None
@@ -1074,7 +1075,7 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
     assert s.done({"n": 2}) == "score mhqa: 3 tables, 0 figures"
     told = capsys.readouterr().out
     assert told == "Not shown: Four (nobody answered); Five (no points).\n"
-    left = json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))
+    left = json.loads((tmp_path / "studies/mhqa/score/contents.json").read_text(encoding="utf-8"))
     assert [(t["name"], t["rows"], t["hide"], t["show"], t.get("card")) for t in left["tables"]] == [
         ("one", 2, ["y"], True, "model"),
         ("two", 1, [], True, None),
@@ -1087,11 +1088,11 @@ def test_what_a_stage_leaves_is_registered_for_the_report(made, tmp_path, capsys
     assert left["findings"] == ["Every answer came."]
     assert (left["stage"], left["study"], left["about"], left["lines"]) == ("score", "mhqa", "About.", {"chance": 0.25})
     assert left["first"] == {"measure": "accuracy", "said": "It is half."} and left["origins"] == s.origins
-    main_table = pd.read_parquet(tmp_path / "score/mhqa/headline.parquet")
+    main_table = pd.read_parquet(tmp_path / "studies/mhqa/score/headline.parquet")
     assert main_table["origin"].tolist() == ["simulated", "asked"] and main_table["level"].tolist() == [0.95, 0.95]
     assert main_table["n"].fillna(0).tolist() == [3, 0] and main_table.columns[0] == "measure"
-    assert json.loads((tmp_path / "metrics/score/mhqa.json").read_text(encoding="utf-8")) == {"n": 2}
-    assert not (tmp_path / "figures").joinpath("score/mhqa/figures.json").exists()
+    assert json.loads((tmp_path / "metrics/mhqa/score.json").read_text(encoding="utf-8")) == {"n": 2}
+    assert not (tmp_path / "figures").joinpath("mhqa/score/figures.json").exists()
     page = s.page("<p>", private=True)
     assert (
         page == tmp_path / "private/score.html"
@@ -1150,11 +1151,11 @@ def test_a_figure_has_a_title_a_caption_and_words_for_who_does_not_see_it(made, 
             drawing.suptitle(title)
         assert s.figure(name, drawing, f"Caption of {name}.") is drawing
         texts[name] = stage.figure_title(drawing)
-        assert {f.suffix for f in (tmp_path / "figures/score/mhqa").glob(f"{name}.*")} == {".png", ".svg"}
+        assert {f.suffix for f in (tmp_path / "figures/mhqa/score").glob(f"{name}.*")} == {".png", ".svg"}
     with pytest.raises(ValueError, match="name must be used once in a stage; got 'plain' .score|name must be used"):
         s.figure("plain", drawing, "Again.")
     assert s.done({}) == "score mhqa: 0 tables, 2 figures"
-    registered = json.loads((tmp_path / "figures/score/mhqa/figures.json").read_text(encoding="utf-8"))
+    registered = json.loads((tmp_path / "figures/mhqa/score/figures.json").read_text(encoding="utf-8"))
     plain, drawn = registered
     assert plain == {
         "name": "plain",
@@ -1168,7 +1169,9 @@ def test_a_figure_has_a_title_a_caption_and_words_for_who_does_not_see_it(made, 
         "caption": "Caption of drawn.",
         "alt": "Two lines.",
     }
-    assert json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))["figures"] == registered
+    assert (
+        json.loads((tmp_path / "studies/mhqa/score/contents.json").read_text(encoding="utf-8"))["figures"] == registered
+    )
 
 
 def test_whom_a_run_did_not_ask_stands_above_its_parameters(made, capsys):
@@ -1195,8 +1198,8 @@ def test_a_stage_without_results_makes_a_small_run_of_its_own(monkeypatch, tmp_p
     s = stage.Stage("report", studies=["mhqa", "mentat"])
     assert runs.pop() == ("report", ["mhqa", "mentat"], ["minilm"], 6) and s.figures == tmp_path / "figures/report"
     s = stage.Stage("score", "mhqa", tmp_path, model="m")
-    assert not runs and not s.alone and s.figures == tmp_path / "figures/score/mhqa/m"
-    assert (s.out, s.texts) == (tmp_path / "score/mhqa/m", tmp_path / "text/score/mhqa/m") and s.out.is_dir()
+    assert not runs and not s.alone and s.figures == tmp_path / "figures/mhqa/score/m"
+    assert (s.out, s.texts) == (tmp_path / "studies/mhqa/score/m", tmp_path / "text/mhqa/score/m") and s.out.is_dir()
 
 
 def test_a_stage_keeps_results_as_the_parameters_say_and_introduces_models(made, monkeypatch, tmp_path):
@@ -1226,23 +1229,23 @@ def test_models_are_ordered_by_the_accuracy_on_the_main_set_where_a_stage_rests_
     rows += [("b", "D1", 0.0), ("b", "D1", 0.0)]
     scores = pd.DataFrame(rows, columns=["model", "set", "correct"])
     scores = scores.assign(mode="cot", answered_by="plain", n_votes=1)
-    (tmp_path / "score/mhqa").mkdir(parents=True)
+    (tmp_path / "studies/mhqa/score").mkdir(parents=True)
     p = {"models": {}, "run": {}, "studies": {"mhqa": {"score": {"core": "D0"}}}}
     monkeypatch.setattr(stage, "unchecked", lambda top: p)
     monkeypatch.setattr(stage, "before", lambda stages, name: ["score"] if name == "after" else [])
     assert made("after")._best_first == []
-    scores.to_parquet(tmp_path / "score/mhqa/scores.parquet")
+    scores.to_parquet(tmp_path / "studies/mhqa/score/scores.parquet")
     assert made("after")._best_first == ["b", "a"] and made("score")._best_first == []
     p["studies"]["mhqa"] = {}
     assert made("after")._best_first == ["a", "b"]
-    scores.drop(columns="set").to_parquet(tmp_path / "score/mhqa/scores.parquet")
+    scores.drop(columns="set").to_parquet(tmp_path / "studies/mhqa/score/scores.parquet")
     assert made("after")._best_first == []
 
 
 def test_the_weightiest_origin_of_a_name_counts_and_people_are_named_where_they_are_simulated(tmp_path):
     said = {"item_id": "a", "study": "s", "mode": "cot", "text": "t"}
     of = [("x", "simulated"), ("x", "recorded"), ("y", "recorded"), ("z", "asked")]
-    texts = tmp_path / "text" / "prepare" / "s"
+    texts = tmp_path / "text" / "s" / "prepare"
     write_records([Response(model=m, origin=o, **said) for m, o in of], texts / "recorded.parquet", Response)
     rated = {"item_id": "a", "study": "s", "target": "A", "value": 1.0, "source": "x"}
     kinds = [
@@ -1259,7 +1262,7 @@ def test_the_weightiest_origin_of_a_name_counts_and_people_are_named_where_they_
 
 def broken(tmp_path, *place: str) -> None:
     "What a part of a run leaves that has ended with an error."
-    folder = tmp_path.joinpath(*place)
+    folder = tmp_path / stage_folder(*place)
     folder.mkdir(parents=True, exist_ok=True)
     failures = [{"broke": False}, {"broke": True}]
     (folder / "contents.json").write_text(json.dumps({"failures": failures}), encoding="utf-8")
@@ -1273,7 +1276,7 @@ def test_of_what_ended_with_an_error_nothing_is_read(made, tmp_path):
     assert [r.model for r in s.answers] == ["minilm"] and list(s.stored.column("model")) == ["rec", "drawn", "minilm"]
     broken(tmp_path, "generate", "mhqa", "minilm")
     assert made("demographics", models=["minilm"]).answers == [], "recorded answers are there"
-    write_records([], tmp_path / "text/prepare/mhqa/recorded.parquet", Response)
+    write_records([], tmp_path / "text/mhqa/prepare/recorded.parquet", Response)
     with pytest.raises(RuntimeError, match="answers must be there; got none, since generate of mhqa failed"):
         made("demographics", models=["minilm", "other"]).answers
     assert made("demographics").answers == [], "nobody is asked"
@@ -1281,7 +1284,7 @@ def test_of_what_ended_with_an_error_nothing_is_read(made, tmp_path):
     with pytest.raises(RuntimeError, match="what it rests on must be there; got none, since score of mhqa failed"):
         s.read("score", "accuracy")
     verdict = Judgment(item_id="a", study="mhqa", model="m", judge="j", kind="label", label="pass", rubric="r")
-    write_records([verdict], tmp_path / "text/judge/mhqa/judgments.parquet", Judgment)
+    write_records([verdict], tmp_path / "text/mhqa/judge/judgments.parquet", Judgment)
     assert [j.judge for j in made("demographics").judgments] == ["j"]
     broken(tmp_path, "judge", "mhqa")
     with pytest.raises(RuntimeError, match="since judge of mhqa failed"):
@@ -1295,8 +1298,8 @@ def test_in_the_run_s_own_results_a_study_goes_through_the_stages_that_the_run_n
     stages = ("judge", "duels", "keys", "unnamed")
     assert [s.goes_through(name) for name in stages] == [True, False, False, True]
     for name in stages:
-        (s.results / name / "mhqa").mkdir(parents=True)
-        pd.DataFrame({"x": [1]}).to_parquet(s.results / name / "mhqa" / "t.parquet")
+        (s.results / "studies" / "mhqa" / name).mkdir(parents=True)
+        pd.DataFrame({"x": [1]}).to_parquet(s.results / "studies" / "mhqa" / name / "t.parquet")
     assert [s.has(name, "t") for name in (*stages, "gone")] == [True, False, False, True, False]
     s._run["judge"] = []
     assert s.judgments == []
@@ -1306,10 +1309,10 @@ def test_a_stage_after_approach_reads_the_questions_that_it_had_written(made, mo
     "Of two prepared items one awaits its question: it may be there in words, or not at all; no other item may."
     prepared = [item("a", study="mhqa"), item("b", study="mhqa", variant={"question": AWAITING})]
     written = [prepared[0], item("b", study="mhqa", question="Written?")]
-    write_records(prepared, tmp_path / "text/prepare/mhqa/items.parquet", Item)
+    write_records(prepared, tmp_path / "text/mhqa/prepare/items.parquet", Item)
     monkeypatch.setattr(stage, "before", lambda stages, name: ["prepare", "approach"] if name == "after" else [])
     assert made("after").items == prepared
-    file = tmp_path / "text/approach/mhqa/items.parquet"
+    file = tmp_path / "text/mhqa/approach/items.parquet"
     for of in (written, written[:1]):
         write_records(of, file, Item)
         assert made("after").items == of and made("score").items == prepared
@@ -1368,10 +1371,10 @@ def test_what_failed_is_shown_without_what_all_rows_share_and_noted_at_the_end(m
     s.done({})
     NOTES.clear()
     assert capsys.readouterr().out == "note: something odd\n"
-    left = json.loads((tmp_path / "score/mhqa/contents.json").read_text(encoding="utf-8"))
+    left = json.loads((tmp_path / "studies/mhqa/score/contents.json").read_text(encoding="utf-8"))
     assert left["failures"] == [lost._asdict()]
     made("report").done({"a": 1})
-    assert json.loads((tmp_path / "metrics/report/mhqa.json").read_text(encoding="utf-8")) == {"a": 1}
+    assert json.loads((tmp_path / "metrics/mhqa/report.json").read_text(encoding="utf-8")) == {"a": 1}
     s = stage.Stage("report", None, tmp_path)
     s.done({"b": 1})
     assert json.loads((tmp_path / "metrics/headline.json").read_text(encoding="utf-8")) == {"b": 1}

@@ -154,10 +154,10 @@ def test_a_caption_is_read_from_its_cell():
 
 
 def test_a_title_of_the_gallery_is_the_one_that_the_figure_bears(tmp_path):
-    (tmp_path / "figures" / "score" / "mhqa").mkdir(parents=True)
+    (tmp_path / "figures" / "mhqa" / "score").mkdir(parents=True)
     entries = [{"name": "accuracy", "title": "minilm is above chance (0.25)", "caption": "A share; of answers"}]
-    (tmp_path / "figures" / "score" / "mhqa" / "figures.json").write_text(json.dumps(entries), encoding="utf-8")
-    notebook = tmp_path / "reports" / "score" / "mhqa.ipynb"
+    (tmp_path / "figures" / "mhqa" / "score" / "figures.json").write_text(json.dumps(entries), encoding="utf-8")
+    notebook = tmp_path / "reports" / "mhqa" / "score.ipynb"
     notebook.parent.mkdir(parents=True)
     shown = {"output_type": "display_data", "data": {"image/png": "QQ=="}}
     calls = ['s.figure("accuracy", drawing, "A share; of answers")', 's.figure("other", drawing, "A bar; of counts")']

@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-from mhbench.tools.export import undated
+from mhbench.tools.export import stage_of_copy, undated
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -70,7 +70,7 @@ def copies() -> list[Path]:
 
 
 def stage_of(copy: Path) -> str:
-    return copy.relative_to(ROOT / "reports").parts[0].removesuffix(".ipynb")
+    return stage_of_copy(copy.relative_to(ROOT / "reports").as_posix())
 
 
 def is_older(copy: Path) -> bool:
@@ -79,7 +79,7 @@ def is_older(copy: Path) -> bool:
     ran = ["".join(c["source"]) for c in cells if c["cell_type"] == "code" and not injected(c)]
     notebook = ROOT / "nbs" / "stages" / f"{stage_of(copy)}.ipynb"
     if stage_of(copy) == "results":  # a page has its parts in another order, and not those that are empty
-        source = code_cells(ROOT / "nbs" / "studies" / copy.stem / "results.ipynb")
+        source = code_cells(ROOT / "nbs" / "studies" / copy.parent.name / "results.ipynb")
         return not set(ran) <= set(source)
     return not notebook.exists() or ran != code_cells(notebook)
 
@@ -101,11 +101,11 @@ def test_copies_for_readers_that_are_older_than_their_source_are_named():
 def test_an_older_copy_would_be_named(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     cell = {"cell_type": "code", "source": ["1 + 1"], "metadata": {}, "outputs": []}
-    for file, source in (("nbs/stages/score.ipynb", "1 + 1"), ("reports/score/mhqa.ipynb", "1 + 2")):
+    for file, source in (("nbs/stages/score.ipynb", "1 + 1"), ("reports/mhqa/score.ipynb", "1 + 2")):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).write_text(json.dumps({"cells": [cell | {"source": [source]}]}))
     assert [is_older(copy) for copy in copies()] == [True]
-    (tmp_path / "reports/score/mhqa.ipynb").write_text((tmp_path / "nbs/stages/score.ipynb").read_text())
+    (tmp_path / "reports/mhqa/score.ipynb").write_text((tmp_path / "nbs/stages/score.ipynb").read_text())
     assert [is_older(copy) for copy in copies()] == [False]
 
 

@@ -340,7 +340,7 @@ def ranked(tmp_path_factory) -> Path:
 
 
 def test_the_table_is_read_as_it_says(ranked):
-    scores = pd.read_parquet(ranked / "results/score/order/scores.parquet").query("model == 'novice'")
+    scores = pd.read_parquet(ranked / "results/studies/order/score/scores.parquet").query("model == 'novice'")
     assert scores["task"].tolist() == ["ranking"] * 6 + ["multiple_choice"]
     assert [list(k) for k in scores["key"]] == [
         list("ABCD"),
@@ -356,7 +356,7 @@ def test_the_table_is_read_as_it_says(ranked):
 
 
 def test_its_measures_have_intervals_and_a_chance_level(ranked):
-    t = pd.read_parquet(ranked / "results/score/order/measures.parquet").set_index(["model", "measure"])
+    t = pd.read_parquet(ranked / "results/studies/order/score/measures.parquet").set_index(["model", "measure"])
     known = t.loc["doctor"]
     assert known["estimate"].tolist() == [1, 1]
     tau = [3 / np.sqrt(6 * 5), -1, 0, 0, 3 / 5, 1]  # of A > C's five pairs four are alike; of A > B's, four
@@ -370,7 +370,7 @@ def test_its_measures_have_intervals_and_a_chance_level(ranked):
 
 
 def test_top_1_is_its_accuracy(ranked):
-    t = pd.read_parquet(ranked / "results/score/order/accuracy.parquet").query("by == 'all'").set_index("model")
+    t = pd.read_parquet(ranked / "results/studies/order/score/accuracy.parquet").query("by == 'all'").set_index("model")
     assert t["estimate"].to_dict() == {"doctor": 1.0, "novice": pytest.approx(3 / 7)}
 
 

@@ -67,7 +67,7 @@ def test_a_built_wheel_works_elsewhere(root, tmp_path):
     python("-m", "mhbench", "init", "mine")  # a working folder, and a stage in it by DVC
     python("-m", "mhbench", "select", "--studies", "mhqa", "--models", "minilm", cwd=far / "mine")
     python("-m", "dvc", "repro", "prepare@mhqa", cwd=far / "mine")
-    assert (far / "mine" / "results" / "prepare" / "mhqa" / "notebook.ipynb").exists()
+    assert (far / "mine" / "results" / "studies" / "mhqa" / "prepare" / "notebook.ipynb").exists()
     reached = json.loads((far / "mine" / "results/inputs/prepare/mhqa.json").read_text(encoding="utf-8"))["code"]
     assert {"mhbench.corpus.load", "mhbench.studies.mhqa.load", "studies/mhqa"} <= reached.keys()
     assert "prepare" not in python("-m", "dvc", "status", "prepare@mhqa", cwd=far / "mine"), "up to date, code included"

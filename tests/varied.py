@@ -22,6 +22,8 @@ from faults.server import FaultServer, completion
 from golden_tables import FOLDER, Table, cell, hashed, stored, tables, write
 from here import stages_here
 
+from mhbench.records.database import stage_folder
+
 VARIED: dict[str, dict] = yaml.safe_load(Path(__file__).with_name("varied.yaml").read_text(encoding="utf-8"))
 DATED = {"served", "served_checks"}  # tables that have the day
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|\+00:00| UTC)?)?")
@@ -167,7 +169,7 @@ def rated(results: Path, study: str, of: list[str], kind: str) -> None:
     "Ratings by four people of answers of some models, or of duels between two, beside those that are there."
     from mhbench.records.schema import Item, Rating, read_records, write_records
 
-    file = results / "text" / "prepare" / study / "ratings.parquet"
+    file = results / "text" / study / "prepare" / "ratings.parquet"
     found = read_records(file, Rating)
     for i in read_records(file.with_name("items.parquet"), Item):
         for rater in "abcd":
@@ -297,19 +299,19 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
         pubmed(searched := []) if given.get("origin") == "eutils" else contextlib.nullcontext(),
     ):
         trial = Path(folder) / "results"
-        others = {f.name for f in (results / "prepare").iterdir()} - {study} if study else set()  # which it never reads
+        others = {f.name for f in (results / "studies").iterdir()} - {study} if study else set()  # which it never reads
         shutil.copytree(results, trial, ignore=shutil.ignore_patterns("report", "ledger", "report.html", *others))
-        for above in (trial, trial / "text", trial / "metrics"):
-            shutil.rmtree(above / stage / study, ignore_errors=True)
+        for own in (stage, f"text/{stage}", f"metrics/{stage}") if study else ():
+            shutil.rmtree(trial / stage_folder(own, study), ignore_errors=True)
         if stage == "report":
             shutil.copytree(results.parent / "figures", trial / "figures")
         for change in given.get("relabel", ()):
             relabelled(trial, **change)
         if given.get("ratings") == "page":
-            items = results / "text" / "prepare" / study / "items.parquet"
+            items = results / "text" / study / "prepare" / "items.parquet"
             given = given | {"ratings": str(page_of_answers(items, study, Path(folder)))}
         if given.get("sheets") == "first":
-            items = results / "text" / "compose" / study / "items.parquet"
+            items = results / "text" / study / "compose" / "items.parquet"
             given = given | {"sheets": {"first": str(one_sheet(items, Path(folder)))}}
         for kind, of in given.get("rated", {}).items():
             rated(trial, study, of, kind)
@@ -320,7 +322,7 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
             with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
                 run_stage(*place.split("/"), overrides=overrides, in_process=True)
                 if people:  # who fill in what it left
-                    sheets = filled_sheets(trial / "text" / stage / study / "sheet.csv", people, Path(folder))
+                    sheets = filled_sheets(trial / "text" / study / stage / "sheet.csv", people, Path(folder))
                     run_stage(*place.split("/"), overrides=overrides | {"sheets": sheets}, in_process=True)
         except RuntimeError as e:
             if not variant.startswith("refused"):
@@ -335,13 +337,13 @@ def left_by(key: str, results: Path, given: dict) -> dict[str, dict[str, Table]]
         left = {
             k: rows for k, rows in left.items() if k.startswith(study) and k.split("/")[-1].split(":")[0] not in DATED
         }
-        left[f"{study}/texts"] = files_left(trial / "text" / stage / study)
-        beside = [row for row in files_left(trial / stage / study) if not row[0].endswith(".parquet")]
+        left[f"{study}/texts"] = files_left(trial / "text" / study / stage)
+        beside = [row for row in files_left(trial / stage_folder(stage, study)) if not row[0].endswith(".parquet")]
         left |= {f"{study}/files": beside} if beside[1:] else {}
         if "slices" in given:
             kept = [[str(f.relative_to(folder))] for f in sorted((Path(folder) / given["slices"]).rglob("*.*"))]
             left[f"{study}/slices"] = [["file"], *kept]
-        for file in (trial / stage / study).rglob("contents.json"):
+        for file in (trial / stage_folder(stage, study)).rglob("contents.json"):
             left[f"{study}/contents"] = contents_left(file)
         if (trial / "cache.sqlite").exists():
             with contextlib.closing(sqlite3.connect(trial / "cache.sqlite")) as db:

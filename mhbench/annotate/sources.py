@@ -103,7 +103,7 @@ def responses_of(entry: dict[str, Any], corpus: Corpus, folder: Path) -> list[Re
     if "scores" in entry and modes:
         return _wrong_answers(responses, entry, mode or modes[0], folder)
     if entry.get("kind") == "errors" and not isinstance(answers_source, list) and responses:
-        actual = "none (kind errors); say scores: results/score/NAME/scores.parquet in the entry"
+        actual = "none (kind errors); say scores: results/studies/NAME/score/scores.parquet in the entry"
         refuse(f"study_of: scores must name the table that says which answers are wrong; got {actual}")
     return responses
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import refuse
+from ..records.database import stage_folder
 from ..records.described import Scale, write_ratings
 from ..records.schema import Item, Rating, StoredRecords
 from ..records.transcript import Scenario, Transcript, Turn, write_transcripts
@@ -75,7 +76,7 @@ def demo_canary() -> str:
 
 def synthetic(results: str | Path, studies: Iterable[str]) -> dict[str, tuple[int, int]]:
     "How many items of each study of a run were written for this project, by the canary, and of how many."
-    items_file_by_study = {s: Path(results) / "text" / "prepare" / s / "items.parquet" for s in studies}
+    items_file_by_study = {s: Path(results) / stage_folder("text/prepare", s) / "items.parquet" for s in studies}
     canaries_by_study = {
         s: list(StoredRecords([f], Item).column("canary")) for s, f in items_file_by_study.items() if f.exists()
     }

@@ -35,6 +35,7 @@ from mhbench.ledger.claims import (
     read_printed,
 )
 from .release import NOT_HELD, NOTHING_READS, Inventory
+from ..records.database import stage_folder
 from ..records.described import RatingPart, read_ratings, rows_described
 from ..records.schema import Record
 
@@ -55,7 +56,7 @@ def tables_of_run(results: str | Path, study: str, through: Callable[[str], bool
     @cache
     def _read_table(name: str) -> pd.DataFrame | None:
         stage, _, table = name.partition("/")
-        file = Path(results, stage, study, f"{table}.parquet")
+        file = Path(results) / stage_folder(stage, study) / f"{table}.parquet"
         return pd.read_parquet(file) if through(stage) and file.exists() else None
 
     return _read_table
@@ -773,7 +774,7 @@ def stored_verdicts(study: str, top: Path | None, runs: bool = True) -> pd.DataF
     "The verdicts of a run, from its results or from the project's reports."
     if top is None:
         return None
-    run_file = top / "results" / "ledger" / study / "verdicts.parquet"
+    run_file = top / "results" / stage_folder("ledger", study) / "verdicts.parquet"
     if runs and run_file.exists():
         return pd.read_parquet(run_file)
     report_file = top / "reports" / "replication" / study / "verdicts.csv"

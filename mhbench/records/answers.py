@@ -700,7 +700,7 @@ def _select_asked_rows(
         print(f"{model}: {len(unknown_ids)} {count_text} name no item and are left out: {first_unknown_text}")
     elif unknown_ids:
         actual = f"{len(unknown_ids)} that do not, the first {unknown_ids[0]!r} ({path.name})"
-        remedy = "take ids from results/text/prepare/.../items.parquet, which prepare leaves without this file"
+        remedy = "take ids from results/text/.../prepare/items.parquet, which prepare leaves without this file"
         refuse(f"load_answers: item_id must name items of this run; got {actual}; {remedy}")
     return asked_rows
 

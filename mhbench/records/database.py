@@ -22,8 +22,8 @@ from urllib.parse import quote
 from ..errors import refuse, say
 
 # %% auto #0
-__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path', 'damaged',
-           'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database', 'staged_folder']
+__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path', 'stage_folder',
+           'damaged', 'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database', 'staged_folder']
 
 # %% ../../nbs/records/04_database.ipynb #14ed81a0
 def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
@@ -94,6 +94,19 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
     is_project_root = lambda p: any((p / project_marker).exists() for project_marker in ("dvc.yaml", ".git", ".dvc"))
     root_folder = next(filter(is_project_root, (folder, *folder.parents)), folder)
     return clone_of(root_folder) / ".mhbench" / "cache.sqlite"
+
+# %% ../../nbs/records/04_database.ipynb #b4cb4b58
+_ACROSS_STUDIES = ("finetune", "ledger", "results")  # these read, or are read by, more than their study's stages
+
+
+def stage_folder(stage: str, study: str | None = None, model: str | None = None) -> Path:  # relative to `results`
+    "The folder of a stage's tables (`score`), of its texts (`text/score`), main numbers or figures."
+    *areas, name = stage.split("/")
+    if study is None:
+        return Path(stage)
+    if not areas and name in _ACROSS_STUDIES:
+        return Path(name, study)
+    return Path(*(areas or ["studies"]), study, *filter(None, (name, model)))
 
 # %% ../../nbs/records/04_database.ipynb #9154e749
 def damaged(error: sqlite3.Error) -> bool:

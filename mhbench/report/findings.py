@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import numbered
+from ..records.database import stage_folder
 from .style import printed_name
 from mhbench.report.tables import (
     FEW,
@@ -49,7 +50,7 @@ def _read_json_or_empty(file: Path) -> dict:
 
 
 def _read_stage_metrics(results: str | Path, stage: str, study: str) -> dict:
-    return _read_json_or_empty(Path(results, "metrics", stage, f"{study}.json"))
+    return _read_json_or_empty(Path(results, f"{stage_folder(f'metrics/{stage}', study)}.json"))
 
 
 def _read_rating_metrics(results: str | Path, study: str) -> dict:
@@ -58,11 +59,11 @@ def _read_rating_metrics(results: str | Path, study: str) -> dict:
 
 
 def _read_stage_contents(results: str | Path, stage: str, study: str) -> dict:
-    return _read_json_or_empty(Path(results, stage, study, "contents.json"))
+    return _read_json_or_empty(Path(results) / stage_folder(stage, study) / "contents.json")
 
 
 def _read_stage_table(results: str | Path, stage: str, study: str, name: str) -> pd.DataFrame:
-    file = Path(results, stage, study, f"{name}.parquet")
+    file = Path(results) / stage_folder(stage, study) / f"{name}.parquet"
     return pd.read_parquet(file) if file.exists() else pd.DataFrame()
 
 
@@ -231,7 +232,7 @@ def _noted_failures(stage_metrics: dict, study: str, stage: str) -> list[tuple]:
 # %% ../../nbs/report/05_findings.ipynb #0b2f1e46
 def _has_or_excuses_table(results: str | Path, stage: str, study: str, table_name: str) -> bool:
     "Whether a stage left a table, or says that there is nothing to show in it."
-    file_exists = Path(results, stage, study, f"{table_name}.parquet").exists()
+    file_exists = (Path(results) / stage_folder(stage, study) / f"{table_name}.parquet").exists()
     contents = _read_stage_contents(results, stage, study)
     return file_exists or bool(contents) and table_name not in [t["name"] for t in contents.get("tables", [])]
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import refuse
+from ..records.database import stage_folder
 from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, read_records
 from ..steps.score import FAILED, NOT_READ, REFUSED, mode_names, response_outcomes
 
@@ -105,16 +106,18 @@ def _joined_letters(lists: pd.Series) -> pd.Series:  # of text; missing where a 
 
 # %% ../../nbs/report/06_items.ipynb #d2806a5c
 def _read_study_part(results: Path, study: str, models: Iterable[str], private: bool) -> _StudyPart | None:
-    scores_file = results / "score" / study / "scores.parquet"
+    scores_file = results / stage_folder("score", study) / "scores.parquet"
     if not scores_file.exists():
         return None
-    texts_folder = results / "text"
     scores = pd.read_parquet(scores_file)
     items: dict[str, Item] = {}
     for stage in ("prepare", "approach"):  # the latter wrote the question that was asked
-        items |= {i.item_id: i for i in _read_records_if_any(texts_folder / stage / study / "items.parquet", Item)}
+        items |= {
+            i.item_id: i
+            for i in _read_records_if_any(results / stage_folder(f"text/{stage}", study) / "items.parquet", Item)
+        }
     judgments_by_answer: dict[tuple, list[Judgment]] = {}
-    for j in _read_records_if_any(texts_folder / "judge" / study / "judgments.parquet", Judgment):
+    for j in _read_records_if_any(results / stage_folder("text/judge", study) / "judgments.parquet", Judgment):
         judgments_by_answer.setdefault((j.item_id, j.model, j.mode, j.sample), []).append(j)
     unprotected_item_ids = {k for k, i in items.items() if private or not i.protected}
     is_shown = scores["item_id"].isin(unprotected_item_ids)
@@ -134,13 +137,13 @@ def _read_study_part(results: Path, study: str, models: Iterable[str], private: 
     )
     unprotected_scored_ids = unprotected_item_ids & set(scores["item_id"])
     texts_by_item = {f"{study}/{k}": _item_texts(items[k]) for k in sorted(unprotected_scored_ids)}
-    for summary in _rating_summaries(texts_folder, study, unprotected_scored_ids).itertuples():
+    for summary in _rating_summaries(results, study, unprotected_scored_ids).itertuples():
         summary_line = (
             f"{summary.target}: {summary.value} ({summary.n} {summary.who if summary.n > 1 else summary.who[:-1]})"
         )
         texts_by_item[f"{study}/{summary.item_id}"].setdefault("rated", []).append(summary_line)
-    response_files = [texts_folder / "prepare" / study / "recorded.parquet"]
-    response_files += [texts_folder / "generate" / study / m / "responses.parquet" for m in models]
+    response_files = [results / stage_folder("text/prepare", study) / "recorded.parquet"]
+    response_files += [results / stage_folder("text/generate", study, m) / "responses.parquet" for m in models]
     stored_responses = StoredRecords([f for f in response_files if f.exists()], Response)
     _check_selection(set(scores["model"]), set(stored_responses.column("model")), study)
     return _StudyPart(
@@ -228,9 +231,9 @@ def _answer_texts(
     ) - len(answer_words_that_fit)
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
-def _rating_summaries(texts_folder: Path, study: str, item_ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
+def _rating_summaries(results: Path, study: str, item_ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
     "What raters, and apart from them models, said of each target: the mean score, or the labels with their counts."
-    ratings_file = texts_folder / "prepare" / study / "ratings.parquet"
+    ratings_file = results / stage_folder("text/prepare", study) / "ratings.parquet"
     stored_ratings = StoredRecords([ratings_file] if ratings_file.exists() else [], Rating)
     column_names = ("item_id", "target", "value", "label", "rater", "origin", "variant")
     ratings = pd.DataFrame({name: stored_ratings.column(name) for name in column_names})
@@ -253,7 +256,7 @@ def protected_ids(results: str | Path, studies: Iterable[str]) -> set[str]:  # "
     "The items of a run whose texts belong to a protected corpus."
     protected_items = set()
     for s in studies:
-        items = _read_records_if_any(Path(results, "text", "prepare", s, "items.parquet"), Item)
+        items = _read_records_if_any(Path(results) / stage_folder("text/prepare", s) / "items.parquet", Item)
         protected_items |= {f"{s}/{i.item_id}" for i in items if i.protected}
     return protected_items
 

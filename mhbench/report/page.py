@@ -21,6 +21,7 @@ import yaml
 from pyarrow.parquet import ParquetFile
 
 from ..errors import refuse
+from ..records.database import stage_folder
 from ..records.schema import origin_banner
 from . import tables
 from .findings import Front, first_screen
@@ -77,9 +78,9 @@ def _read_stored(file: Path) -> pd.DataFrame:
 def _read_section(
     results: Path, figures: Path, stage: str, study: str, prose: Mapping[str, Prose], verdicts: pd.DataFrame | None
 ) -> Section:
-    folder = results / stage / study
+    folder = results / stage_folder(stage, study)
     if not (folder / "contents.json").exists():
-        actual = f"no {stage}/{study}/contents.json; run the stage with `dvc repro`"
+        actual = f"no {stage_folder(stage, study)}/contents.json; run the stage with `dvc repro`"
         refuse(f"collect: {stage} of {study} must have left its contents; got {actual}", error=FileNotFoundError)
     contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
     report_tables = []
@@ -95,7 +96,7 @@ def _read_section(
             report_tables.append(
                 ReportTable(t["caption"], table_with_printed, table_prose, study, t.get("card", ""), table_name)
             )
-    figures_folder = figures / stage / study
+    figures_folder = figures / study / stage
     pictures = [
         Picture(f["caption"], figures_folder / f"{f['name']}.svg", f.get("alt", "")) for f in contents["figures"]
     ]
@@ -125,7 +126,9 @@ def collect(
     notebook_by_stage = {stage: Path(notebooks) / f"{stage}.ipynb" for stage, _ in stages} if notebooks else {}
     prose_by_stage = {stage: tables.stage_prose(file) for stage, file in notebook_by_stage.items() if file.exists()}
     file_by_study = {
-        study: Path(results, "ledger", study, "verdicts.parquet") for stage, study in stages if stage == "ledger"
+        study: Path(results) / stage_folder("ledger", study) / "verdicts.parquet"
+        for stage, study in stages
+        if stage == "ledger"
     }
     verdicts_by_study = {study: _read_stored(file) for study, file in file_by_study.items() if file.exists()}
     return [
@@ -144,7 +147,7 @@ def across_studies(results: str | Path, stages: Iterable[tuple[str, str]], *name
     frames = [pd.DataFrame(columns=["study", "stage"])]
     for run_stage, study in stages:
         for stage, name in stages_and_names:
-            file = Path(results, stage, study, f"{name}.parquet")
+            file = Path(results) / stage_folder(stage, study) / f"{name}.parquet"
             if stage == run_stage and file.exists():
                 frames.append(_read_stored(file).rename(columns={"judge": "model"}).assign(study=study, stage=stage))
     combined_table = pd.concat(frames[1:] or frames, ignore_index=True)
@@ -164,7 +167,7 @@ def headline(results: str | Path, stages: Iterable[tuple[str, str]]) -> pd.DataF
     """
     main_tables = []
     for stage, study in stages:
-        file = Path(results) / stage / study / "headline.parquet"
+        file = Path(results) / stage_folder(stage, study) / "headline.parquet"
         if file.exists():
             main_rows = pd.read_parquet(file).assign(study=study, stage=stage)
             is_accuracy = main_rows["measure"].isin(["accuracy", "exact match"]) & (stage == "score")
@@ -320,7 +323,7 @@ def _fill_table_view(t: ReportTable, key: str, section: Section, links: _Links) 
         "file": f"{file_stem(section.title, t.caption)}.csv",
         "text": t.about.text,
         "heading": t.about.heading,
-        "executed": f"results/{section.stage}/{section.study}/notebook.ipynb" if section.stage else "",
+        "executed": f"results/{stage_folder(section.stage, section.study)}/notebook.ipynb" if section.stage else "",
     }
 
 # %% ../../nbs/report/07_page.ipynb #c0161996

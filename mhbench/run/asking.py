@@ -22,7 +22,7 @@ from ..encode.embeddings import load_encoder
 from ..encode.loading import Executor
 from ..errors import refuse
 from ..records.database import clone_of
-from .graph import root
+from .graph import place, root
 from ..steps.answers import Asked
 
 # %% auto #0
@@ -76,7 +76,7 @@ def trained_classifier(entry: Mapping, name: str, results: Path) -> MultipleChoi
     study = entry.get("trained_on")
     if study is None:
         return load_multiple_choice(entry["served"])
-    file = Path(results) / "finetune" / study / "models.json"
+    file = place(results, "finetune", study) / "models.json"
     record_by_model = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     folder = clone_of(root()) / record_by_model[name]["folder"] / "model" if name in record_by_model else None
     if folder is None or not folder.exists():

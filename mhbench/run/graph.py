@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain, product
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from ..errors import refuse
-from ..records.database import clone_of, private_folder
+from ..records.database import clone_of, private_folder, stage_folder
 
 if TYPE_CHECKING:
     from mhbench.records.schema import R
@@ -47,10 +48,10 @@ def write_json(value: Any, file: Path, **options: Any) -> None:
 
 
 def place(results: str | Path, stage: str, study: str | None = None, model: str | None = None) -> Path:
-    "The folder of a stage's files, results/<stage>/<study>/<model>; relative paths start at the repository's root."
+    "The folder of a stage's tables, as `stage_folder` has it; relative paths start at the repository's root."
     results_folder = Path(results)
     results_folder = results_folder if results_folder.is_absolute() else root() / results_folder
-    return results_folder.joinpath(*filter(None, (stage, study, model)))
+    return results_folder / stage_folder(stage, study, model)
 
 # %% ../../nbs/run/01_graph.ipynb #4ddf9099
 def items_file(results: str | Path, study: str) -> Path:
@@ -140,6 +141,15 @@ def unchecked(top: str | Path) -> dict[str, Any]:
     return {k: v for file_content in file_contents for k, v in file_content.items()}
 
 # %% ../../nbs/run/01_graph.ipynb #0e7251a7
+def _stages_read(path: str, stages: Mapping[str, Mapping]) -> list[str]:
+    "The stage that writes a dependency; of a study's whole folder, all stages that write in it."
+    top, *folders = path.split("/")
+    named_stages = [name for name in folders if name in stages] if top == "results" else []
+    if named_stages or not path.startswith("results/studies"):
+        return named_stages[:1]
+    return [name for name, s in stages.items() if "results/studies/" in str(s.get("outs"))]
+
+
 @lru_cache(maxsize=8)
 def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
     stages = pipeline(top)
@@ -147,8 +157,7 @@ def _graph(top: Path, modification_times: tuple[int, ...]) -> dict[str, Node]:
     for stage_name, s in stages.items():
         matrix = s.get("matrix", {})
         study_match = re.fullmatch(r"\$\{run\.(\w+)\}", matrix.get("study", ""))  # ${run.judge}
-        dependency_matches = [re.match(r"results/(?:text/)?(\w+)", d) for d in s.get("deps", [])]
-        stages_read = dict.fromkeys(m[1] for m in dependency_matches if m and m[1] in stages)
+        stages_read = dict.fromkeys(chain.from_iterable(_stages_read(d, stages) for d in s.get("deps", [])))
         notebooks = notebook_files(top, stage_name)
         parameters = declared(notebooks[0]) if notebooks else ()
         draws_figures = any("figures/" in str(x) for x in s.get("outs", []))

@@ -14,6 +14,7 @@ from typing import Any
 
 import mhbench
 from ..ask.request import preset, presets
+from ..records.database import stage_folder
 from ..records.described import descriptions, matched_files
 from ..registry import claims_file, study_files
 from .code import PAPER_FILES, Code, Memory
@@ -157,7 +158,7 @@ def _make_places(top: Path, p: dict) -> None:
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
         skipped_stages = [name for name in Path(path).parts[1:] if study not in studies_by_stage.get(name, [study])]
-        if skipped_stages and folder.name == study and not any(folder.iterdir()):
+        if skipped_stages and "${item.study}" in path and not any(folder.iterdir()):
             note = f"{study} does not go through {skipped_stages[0]} in this run.\n"
             (folder / "absent.txt").write_text(note, encoding="utf-8")
 
@@ -267,7 +268,8 @@ def record_inputs(params: str | Path = "params.yaml") -> dict[str, dict]:  # pat
     write_json(parameters_of_run(p, top), top / PARAMETERS)
     _record_again(p, folder / ASKED_AGAIN, top)
     for study in set(p["run"]["studies"]) - set(p["run"].get("approach") or []):
-        (top / "results/text/approach" / study / "items.parquet").unlink(missing_ok=True)  # of another selection
+        written_file = top / "results" / stage_folder("text/approach", study) / "items.parquet"
+        written_file.unlink(missing_ok=True)  # of another selection
     _make_places(top, p)
     return content_by_path
 
@@ -280,7 +282,7 @@ def record_trained(params: str | Path = "params.yaml") -> dict[str, dict]:  # mo
     folder = top / "results" / "trained"
     folder.mkdir(parents=True, exist_ok=True)  # empty where nobody is asked
     for model in p["run"]["models"]:
-        file = top / "results" / "finetune" / str(p["models"][model].get("trained_on")) / "models.json"
+        file = top / "results" / stage_folder("finetune", str(p["models"][model].get("trained_on"))) / "models.json"
         run_by_model = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         training_record_by_model[model] = run_by_model.get(model) or {}
         write_json(training_record_by_model[model], folder / f"{model}.json", sort_keys=True)

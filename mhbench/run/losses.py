@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import refuse
+from ..records.database import stage_folder
 from .graph import graph, jobs, root, unchecked
 
 # %% auto #0
@@ -23,7 +24,7 @@ Named = tuple[str, str, str | None]  # stage, study, model
 
 def left_by(results: str | Path, stage: str, study: str, model: str | None = None) -> dict[str, Any]:
     "What a stage has registered (`contents.json`); {} where it has left nothing."
-    file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
+    file = Path(results) / stage_folder(stage, study or None, model) / "contents.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 

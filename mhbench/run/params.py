@@ -84,6 +84,8 @@ def _entries_named(p: dict) -> Iterator[Fault]:
     for name, entry in _map(p.get("studies")).items():
         if isinstance(entry, dict) and not entry.keys() & {"prepare", "ratings"}:
             yield Fault(("studies", name), "have a section prepare, or ratings", listed(entry) or "none", "add one")
+        if name == "replication":  # its copies for readers would replace reports/replication
+            yield Fault(("studies", name), "have a name of its own", repr(name), "name it after its corpus")
     for kind, required_section in (("studies", "prepare"), ("ratings", "ratings")):
         known_studies = [s for s, entry in _map(p.get("studies")).items() if required_section in _map(entry)]
         hint = f"give it a section {required_section}, or take it out"

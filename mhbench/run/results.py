@@ -29,6 +29,7 @@ from mhbench.ledger.front import (
 )
 from ..ledger.release import inventory_of
 from ..ledger.verdicts import merged_verdicts, stored_verdicts
+from ..records.database import stage_folder
 from ..records.schema import Record
 from ..registry import study_files
 from ..report.style import NAMED, printed_name
@@ -194,6 +195,7 @@ class PaperPage:
     ):
         self.study, self.top = study, Path(top) if top is not None else root()
         self.results = self.top / results if results else None
+        self.figures = self.top if self.results in (None, self.top / "results") else self.results
         self.parts = paper_parts(study)
         claims = load_claims(study_files("claims.yaml")[study])
         self.verdicts, _ = merged_verdicts(claims, stored_verdicts(study, self.top, runs=False), inventory_of(study))
@@ -215,7 +217,7 @@ class PaperPage:
     def _of_run(self, part: PaperPart) -> dict[str, Any]:
         "What stages of the run left."
         run_outputs: dict[str, Any] = {"tables": [], "figures": [], "label": _DEMO if self.synthetic else "In this run"}
-        table_columns: set[str] = set()
+        columns_by_table: dict[str, set[str]] = {}
         for stage, name in (m.split("/") for m in part.by):
             folder = place(self.results, stage, self.study) if self.results else None
             if folder is None or not (folder / "contents.json").exists():
@@ -223,18 +225,19 @@ class PaperPage:
             contents = json.loads((folder / "contents.json").read_text(encoding="utf-8"))
             tables, figures = ({x["name"]: x for x in contents[output_kind]} for output_kind in ("tables", "figures"))
             if f := figures.get(name.removesuffix(".svg")) if name.endswith(".svg") else None:
-                figures_root = self.top if self.results == self.top / "results" else folder.parents[1]
-                file = figures_root / "figures" / stage / self.study / f"{f['name']}.png"
+                file = self.figures / stage_folder(f"figures/{stage}", self.study) / f"{f['name']}.png"
                 image_url = f"data:image/png;base64,{as_saved(file)}"
                 run_outputs["figures"].append({"source": image_url, "alt": f["alt"], "caption": f["caption"]})
             elif t := tables.get(name):
                 run_table = pd.read_parquet(folder / f"{name}.parquet")
-                table_columns |= {*run_table}
+                columns_by_table[f"{stage}/{name}"] = {*run_table}
                 frame = _part_of(run_table, part)
                 if len(frame):
                     page_table = _grid(frame.drop(columns=t["hide"]), t["caption"])
                     run_outputs["tables"].append(page_table | {"said": in_a_sentence(frame)})
-        if table_columns and (unmatched_columns := part.rows.keys() - table_columns):
+        table_columns = set().union(*columns_by_table.values())
+        is_complete = columns_by_table.keys() == {name for name in part.by if not name.endswith(".svg")}
+        if columns_by_table and is_complete and (unmatched_columns := part.rows.keys() - table_columns):
             actual = f"{min(unmatched_columns)!r} ({part.what}, results.yaml of {self.study})"
             refuse(
                 f"PaperPage.show: rows must name columns of {part.by}; got {actual}; {sorted(table_columns)} are there"
@@ -309,5 +312,5 @@ def rest(page: PaperPage) -> PageHtml:
         contents |= {"absent": [], "lines": {}, "first": {}, "origins": {}}
         write_json(contents, folder / "contents.json")
         metrics = {"shown": len(page.shown), "not shown": len(parts_not_shown)}
-        write_metrics(metrics, page.results / "metrics" / "results" / f"{page.study}.json")
+        write_metrics(metrics, page.results / "metrics" / page.study / "results.json")
     return PageHtml(f"<p><small>{_note_html(f'Not on this page: {absent_text}.') if absent_text else ''}</small></p>")

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from ..encode.store import StoreSettings, keep_results, store_path
 from ..errors import NOTES, numbered, refuse
-from ..records.database import private_file
+from ..records.database import private_file, stage_folder
 from mhbench.records.schema import (
     ORIGINS,
     Item,
@@ -40,7 +40,7 @@ from ..registry import added, owner
 from ..registry import studies as registered
 from ..report.style import figure_title, introduce, model_in_label, save
 from ..report.tables import by_reason, with_interval
-from .graph import before, graph, items_file, records_left, root, unchecked, write_json
+from .graph import before, graph, items_file, part_name, records_left, root, unchecked, write_json
 from .process import stage_by_command
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, s
     """
     names_and_origins: list[tuple[str, str]] = []
     for study in studies:
-        prepared_folder = Path(results) / "text" / "prepare" / study
+        prepared_folder = Path(results) / stage_folder("text/prepare", study)
         if (prepared_folder / "recorded.parquet").exists():
             answers = StoredRecords([prepared_folder / "recorded.parquet"], Response)
             names_and_origins += zip(answers.column("model"), answers.column("origin"))
@@ -153,7 +153,7 @@ def as_saved(file: str | Path) -> str:  # PNG as base64
 
 def ended_badly(results: str | Path, stage: str, study: str, model: str | None = None) -> bool:
     "Whether a stage has ended with an error, and left a row of that in place of its tables."
-    contents_file = Path(results).joinpath(*filter(None, (stage, study, model, "contents.json")))
+    contents_file = Path(results) / stage_folder(stage, study, model) / "contents.json"
     return contents_file.exists() and any(
         f["broke"] for f in json.loads(contents_file.read_text(encoding="utf-8")).get("failures", ())
     )
@@ -190,7 +190,6 @@ class Stage:
         self.name = name
         self.study = study
         self.model = model
-        self._where = [x for x in (name, study, model) if x]
         self.models = list(models)
         self.about = about
         self.rated = rated
@@ -200,7 +199,7 @@ class Stage:
         demo_studies = [study] if study else studies
         self.results = _demo_results(name, demo_studies, demo_models, n_items) if self.alone else root() / results
         is_default_folder = self.results == root() / "results"
-        self.figures = (root() if is_default_folder else self.results).joinpath("figures", *self._where)
+        self.figures = (root() if is_default_folder else self.results) / self._folder("figures/")
         self.out.mkdir(parents=True, exist_ok=True)
         self._tables: list[dict] = []
         self._figures: list[dict] = []
@@ -231,12 +230,15 @@ class Stage:
     @property
     def out(self) -> Path:
         "The folder of its tables."
-        return self.results.joinpath(*self._where)
+        return self.results / self._folder()
 
     @property
     def texts(self) -> Path:
         "The folder of its records with texts, which is never pushed."
-        return self.results.joinpath("text", *self._where)
+        return self.results / self._folder("text/")
+
+    def _folder(self, area: str = "") -> Path:
+        return stage_folder(f"{area}{self.name}", self.study, self.model)
 
     def parameters(self, **further: Any) -> pd.DataFrame:
         "What the run was given, for a reader to see first, below a sentence on whom it did not ask."
@@ -250,7 +252,7 @@ class Stage:
 
     def _left(self, folder: str, name: str) -> Path:
         "What another stage left for this study in a folder of the results: `score`, or `text/prepare`."
-        table_file = self.results / folder / self._one / f"{name}.parquet"
+        table_file = self.results / stage_folder(folder, self._one) / f"{name}.parquet"
         if not table_file.exists():
             stage = folder.removeprefix("text/")
             self._refuse_failed(stage)
@@ -270,7 +272,7 @@ class Stage:
         if "approach" in before(graph(), self.name) and self.goes_through("approach"):
             self._refuse_failed("approach")
         written_file = items_file(self.results, self._one)
-        if written_file.parent.parent.name != "approach" or "approach" not in before(graph(), self.name):
+        if written_file.parent.name != "approach" or "approach" not in before(graph(), self.name):
             return prepared_items
         written_items = read_records(written_file, Item)
         ids_awaiting_question = {i.item_id for i in prepared_items if i.awaits_question}
@@ -348,7 +350,7 @@ class Stage:
 
     def _by_accuracy(self, params: dict) -> list[str]:
         "Models by the main accuracy of the study, of a stage that rests on the scores; others keep the order declared."
-        scores_file = self.results / "score" / self._one / "scores.parquet"
+        scores_file = self.results / stage_folder("score", self._one) / "scores.parquet"
         score_columns = ["model", "mode", "answered_by", "n_votes", "set", "correct"]
         rests_on_scores = "score" in before(graph(), self.name) and scores_file.exists()
         if not rests_on_scores or not set(score_columns) <= set(pq.read_schema(scores_file).names):
@@ -390,7 +392,8 @@ class Stage:
 
     def has(self, stage: str, table: str) -> bool:
         "Whether another stage of the run left such a table for this study; an earlier run's does not count."
-        return (self.results / stage / self._one / f"{table}.parquet").exists() and self.goes_through(stage)
+        file = self.results / stage_folder(stage, self._one) / f"{table}.parquet"
+        return file.exists() and self.goes_through(stage)
 
     def read(self, stage: str, table: str) -> pd.DataFrame:
         "A table that another stage left for this study."
@@ -402,7 +405,7 @@ class Stage:
 
         if not soft_labels:
             return self.items
-        if not (self.results / "preferences" / self._one / "labels.parquet").exists():
+        if not (self.results / stage_folder("preferences", self._one) / "labels.parquet").exists():
             actual = f"no labels.parquet ({self.study})"
             remedy = f"run that stage, or say soft_labels: false in studies.{self.study}.{self.name}"
             rule = f"{self.name}: soft_labels must have the labels of the preferences stage"
@@ -585,12 +588,11 @@ class Stage:
         write_json(contents, self.out / "contents.json")
         if self._figures:  # beside them, for whoever shows them: a gallery, a paper
             write_json(self._figures, self.figures / "figures.json")
-        metrics_folder = self.results.joinpath("metrics", *self._where[:-1])
-        write_metrics(metrics, metrics_folder / f"{self._where[-1] if self.study else 'headline'}.json")
+        metrics_name = self._folder("metrics/") if self.study else "metrics/headline"
+        write_metrics(metrics, self.results / f"{metrics_name}.json")
         for sentence in NOTES:
             print(f"note: {sentence}")
         if self._absent:
             print(f"Not shown: {by_reason(self._absent)}.")
-        return (
-            f"{' '.join(self._where)}: {numbered(len(self._tables), 'table')}, {numbered(len(self._figures), 'figure')}"
-        )
+        counts_text = f"{numbered(len(self._tables), 'table')}, {numbered(len(self._figures), 'figure')}"
+        return f"{part_name(self.name, self.study, self.model)}: {counts_text}"

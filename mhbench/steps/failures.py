@@ -137,7 +137,7 @@ def failed_requests(
                 )
             )
         elif is_unread.any() and not (outcomes == "read").any():
-            remedy = f"look at some in results/text/generate/{study}/{model}; few_shot, or templates of your own"
+            remedy = f"look at some in results/text/{study}/generate/{model}; few_shot, or templates of your own"
             failures.append(
                 _failure_row(
                     failure_key,

@@ -122,8 +122,8 @@ def count_responses(items: Sequence[Item], responses: Sequence[Response]) -> pd.
 
 # %% ../../nbs/steps/27_respondents.ipynb #6d40dfcd
 _LOOK = (
-    "look at some in responses.parquet of results/text/generate: one that explains itself needs room (max_tokens in its"
-    " entry), one that does not follow needs few_shot or templates of your own (prompts_dir)"
+    "look at some in responses.parquet below results/text/STUDY/generate: one that explains itself needs room"
+    " (max_tokens in its entry), one that does not follow needs few_shot or templates of your own (prompts_dir)"
 )
 
 

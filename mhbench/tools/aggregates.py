@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import refuse
+from ..records.database import stage_folder
 from ..records.schema import Item, Rating, Response
 from ..report.style import six_digits
 from ..report.tables import csv_text, shown_tables
@@ -25,7 +26,7 @@ from ..run.graph import records_left, root, runs
 from ..run.params import load_params
 from ..run.stage import as_saved
 from ..stats.estimate import ESTIMATE_COLUMNS
-from .export import executed_notebooks
+from .export import executed_notebooks, stage_of_copy
 
 # %% auto #0
 __all__ = ['words_in_a_row', 'Protected', 'withheld_for', 'written_out', 'about', 'ShownOf', 'held_by', 'publish_aggregates',
@@ -194,10 +195,10 @@ def publish_aggregates(
     replacement_by_path = {f"{top}/": "", str(top): ".", **places}
     text_by_file: dict[Path, str] = {}
     for name, file in executed_notebooks(run).items():
-        stage = name.removesuffix(".ipynb").split("/")[0]
+        stage = stage_of_copy(name)
         if not file.exists():
             refuse(f"publish: every stage must have run; got no {name}; dvc repro", error=FileNotFoundError)
-        figure_folder = top / "figures" / stage / study
+        figure_folder = top / "figures" / study / stage
         name_by_picture = {as_saved(png): png.stem for png in sorted(figure_folder.glob("*.png"))}
         figures_by_item = {
             f.stem for f in figure_folder.glob("*.svg") if protected.about_items(f.read_text(encoding="utf-8"))
@@ -210,7 +211,7 @@ def publish_aggregates(
             nb = published_view.notebook(json.loads(text))
             text_by_file[folder / f"{stage}.ipynb"] = json.dumps(nb, indent=1, ensure_ascii=False) + "\n"
     for stage, _ in runs(run):
-        for file in sorted((top / "results" / stage / study).glob("*.parquet")):
+        for file in sorted((top / "results" / stage_folder(stage, study)).glob("*.parquet")):
             table = pd.read_parquet(file)
             withheld_ids = withheld_for(about(table, protected), table, f"{stage}/{file.stem}" in declared)
             if file.stem != "headline" and not withheld_ids:

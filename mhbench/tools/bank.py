@@ -55,7 +55,7 @@ def _run_and_print(stage: str, a: argparse.Namespace) -> None:
     overrides = {} if a.results == "results" else {"results": a.results}
     execute.run_stage(stage, a.study, params=a.params, overrides=overrides, in_process=True)
     print(printed_tables(place(a.results, stage, a.study), _SHOWN[stage]))
-    print(os.path.relpath(place(a.results, "text", stage) / a.study))
+    print(os.path.relpath(place(a.results, f"text/{stage}", a.study)))
     if not overrides:
         print(f"`dvc commit -f {stage}@{a.study}` records it")
 
@@ -75,7 +75,7 @@ BANKS = {"composed": ("compose", "items"), "gold": ("keys", "gold"), "labelled":
 def bank_items(study: str, kind: str, results: str | Path = "results") -> list[Item]:
     "The questions of one version of a bank, a key of BANKS."
     stage, table_name = BANKS[kind]
-    file = place(results, "text", stage) / study / f"{table_name}.parquet"
+    file = place(results, f"text/{stage}", study) / f"{table_name}.parquet"
     if not file.exists():
         remedy = f"run `mhbench corpus {stage} --study {study}`"
         refuse(f"bank_items: the {kind} questions must be there; got no {file}", remedy=remedy, error=FileNotFoundError)

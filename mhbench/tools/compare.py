@@ -94,6 +94,16 @@ def _of_the_run(top: Path, ran: Ran | None) -> tuple[Callable[[str, str], bool],
     return lambda stage, study: (stage, study) in fresh_parts, tuple(states_in_words(p for p in parts if p.study))
 
 # %% ../../nbs/tools/07_compare.ipynb #7a11f863
+def _headline_files(folder: Path) -> list[Path]:
+    return [f for pattern in _FOLDERS for f in folder.glob(f"{pattern}/headline.parquet")]
+
+
+def _stage_and_study(file: Path) -> tuple[str, str]:
+    "The stage and the study of a file in its folder: studies/<study>/<stage>/file, or <stage>/<study>/file."
+    area, first, second = file.parts[-4:-1]
+    return (second, first) if area == "studies" else (first, second)
+
+
 def _read_run(
     folder: Path,
     run_name: str,
@@ -101,18 +111,22 @@ def _read_run(
     is_selected: Callable[[str, str], bool],  # a stage and a study
     left_out: tuple[str, ...],
 ) -> Results:
-    selected_files = lambda headline_files: [f for f in sorted(headline_files) if is_selected(f.parts[-3], f.parts[-2])]
-    headline_files = selected_files(folder.glob("*/*/headline.parquet"))
-    headline_tables = [pd.read_parquet(f).assign(stage=f.parts[-3], study=f.parts[-2]) for f in headline_files]
-    score_files = selected_files(folder.glob("score/*/scores.parquet"))
+    selected_files = lambda files: [f for f in sorted(files, key=_stage_and_study) if is_selected(*_stage_and_study(f))]
+    headline_files = selected_files(_headline_files(folder))
+    stages_and_studies = [_stage_and_study(f) for f in headline_files]
+    headline_tables = [
+        pd.read_parquet(f).assign(stage=stage, study=study)
+        for f, (stage, study) in zip(headline_files, stages_and_studies)
+    ]
+    score_files = selected_files(folder.glob("studies/*/score/scores.parquet"))
     score_tables = [pd.read_parquet(f, columns=_OF_SCORES) for f in score_files]
     if not headline_tables:
         remedy = "run `dvc repro` there; of a commit in a folder of its own: `git worktree add`"
         actual = "; ".join([f"none in {run_name!r}", *left_out[:2]])
         refuse(f"compare: a run must hold main numbers; got {actual}", remedy=remedy, error=FileNotFoundError)
     scores = pd.concat(score_tables, ignore_index=True) if score_tables else pd.DataFrame(columns=_OF_SCORES)
-    served_files = selected_files(folder.glob("score/*/served.parquet"))
-    served_by_study = {file.parts[-2]: pd.read_parquet(file) for file in served_files}
+    served_files = selected_files(folder.glob("studies/*/score/served.parquet"))
+    served_by_study = {file.parts[-3]: pd.read_parquet(file) for file in served_files}
     return Results(
         run_name, pd.concat(headline_tables, ignore_index=True), scores, _served_models(served_by_study), ran, left_out
     )
@@ -122,7 +136,7 @@ def results_of(run: str) -> Results:
     "The numbers of a folder, a revision or an experiment. Raises: FileNotFoundError without results; ValueError."
     if Path(run).is_dir():
         results_folder = Path(run) / "results"
-        folder = results_folder if any(results_folder.glob("*/*/headline.parquet")) else Path(run)
+        folder = results_folder if _headline_files(results_folder) else Path(run)
         top = folder.resolve().parent
         ran = _run_of_folder(lambda name: (top / name).read_text(encoding="utf-8") if (top / name).exists() else "")
         is_selected, left_out = _of_the_run(top, ran)
@@ -131,7 +145,7 @@ def results_of(run: str) -> Results:
 
     try:
         file_system = DVCFileSystem(str(root()), rev=run)
-        folders = file_system.ls("results", detail=False)
+        file_system.ls("results", detail=False)
     except Exception as e:  # DVC's and git's own errors have no common base
         remedy = "`git log` has the commits, `dvc exp show` the experiments; before the first commit name the folder, ."
         refuse(
@@ -143,12 +157,11 @@ def results_of(run: str) -> Results:
     is_selected = ran.has if ran else lambda stage, study: True
     with tempfile.TemporaryDirectory() as d:
         uncached_studies = []
-        for stage in (f for f in folders if f not in _OF_NO_STUDY and file_system.isdir(f)):
-            studies = [f for f in file_system.ls(stage, detail=False) if file_system.isdir(f)]
-            uncached_folders = [
-                f for f in studies if is_selected(*f.split("/")[-2:]) and not _copy_tables(file_system, f, Path(d))
-            ]
-            uncached_studies += [study.removeprefix("results/") for study in uncached_folders]
+        for stage_folder in chain.from_iterable(file_system.glob(f"results/{pattern}") for pattern in _FOLDERS):
+            stage_and_study = _stage_and_study(Path(stage_folder, "headline.parquet"))
+            is_wanted = is_selected(*stage_and_study) and file_system.isdir(stage_folder)
+            if is_wanted and not _copy_tables(file_system, stage_folder, Path(d)):
+                uncached_studies.append("/".join(stage_and_study))
         lost_in_words = (
             f"{', '.join(uncached_studies)} (in no cache here: `dvc metrics diff {run}` compares what git keeps)"
         )
@@ -156,7 +169,7 @@ def results_of(run: str) -> Results:
 
 # %% ../../nbs/tools/07_compare.ipynb #5c0e68a4
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}
-_OF_NO_STUDY = [f"results/{name}" for name in ("text", "metrics", "inputs", "trained", "report")]
+_FOLDERS = ("studies/*/*", "finetune/*", "ledger/*")  # of the stages whose tables a comparison reads
 
 # %% ../../nbs/tools/07_compare.ipynb #66c9878f
 def _served_models(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[str, str]]:

@@ -371,8 +371,8 @@ def _imported_entry(entry: dict, settings: dict[str, dict], top: Path) -> dict:
 # %% ../../nbs/tools/02_edit.ipynb #27658824
 def _remove_results(study: str, top: Path) -> None:
     "Remove the tables and texts of a study's stages: they are about another corpus."
-    for folder in ("results", "results/text"):
-        for folder_of_study in (top / folder).glob(f"*/{study}"):
+    for folder in ("studies", "text", "finetune", "ledger", "results"):
+        if (folder_of_study := top / "results" / folder / study).exists():
             shutil.rmtree(folder_of_study)
 
 # %% ../../nbs/tools/02_edit.ipynb #098f9e87

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .. import __version__
 from ..ask.request import HERE
 from ..errors import refuse
+from ..records.database import stage_folder
 from ..records.schema import Item, Judgment, Rating, Response, StoredRecords, fingerprint, letters
 from ..run.graph import records_left
 from ..run.provenance import run_provenance
@@ -62,24 +63,23 @@ def _date(rows: pd.DataFrame) -> datetime:
 # %% ../../nbs/tools/12_eee.ipynb #d9ae0198
 def scored(results: Path, study: str, models: Sequence[str], core: str | None = None) -> Scored | None:
     "The results of a study's stages, without rows if people alone rated; None if nothing was scored or rated."
-    file = results / "score" / study / "scores.parquet"
-    text_folder = results / "text"
+    file = results / stage_folder("score", study) / "scores.parquet"
     all_items = records_left(results, "prepare", study, Item) + records_left(results, "approach", study, Item)
     item_by_id = {i.item_id: i for i in all_items}
     ratings = records_left(results, "prepare", study, Rating)
     if not file.exists():
         empty_rows = pd.DataFrame(columns=[*_ONE, *_SAID, "became", "when"])
         return Scored(study, empty_rows, pd.DataFrame(), item_by_id, ratings, core, empty_rows, {}) if ratings else None
-    response_files = [text_folder / "generate" / study / m / "responses.parquet" for m in models]
+    response_files = [results / stage_folder("text/generate", study, m) / "responses.parquet" for m in models]
     answer_files_found = [
-        f for f in (text_folder / "prepare" / study / "recorded.parquet", *response_files) if f.exists()
+        f for f in (results / stage_folder("text/prepare", study) / "recorded.parquet", *response_files) if f.exists()
     ]
     stored_responses = StoredRecords(answer_files_found, Response)
     response_columns = pd.DataFrame({c: stored_responses.column(c) for c in [*_ONE, *_SAID]})
     rows = pd.read_parquet(file).reset_index(drop=True)
     rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
     rows = rows.assign(became=response_outcomes(rows), when=file.stat().st_mtime)
-    accuracy = pd.read_parquet(results / "score" / study / "accuracy.parquet")
+    accuracy = pd.read_parquet(results / stage_folder("score", study) / "accuracy.parquet")
     unmatched_rows = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
     unknown_ids = set(rows["item_id"]) - item_by_id.keys()
     if len(unmatched_rows) or unknown_ids:
@@ -90,8 +90,8 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
 
 # %% ../../nbs/tools/12_eee.ipynb #0204fd5f
 def _judge_means(results: Path, study: str) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    means_file = results / "judge" / study / "means.parquet"
-    file = results / "text/judge" / study / "judgments.parquet"
+    means_file = results / stage_folder("judge", study) / "means.parquet"
+    file = results / stage_folder("text/judge", study) / "judgments.parquet"
     if not means_file.exists() or not file.exists():
         return pd.DataFrame(columns=["model", "by", "estimate"]), {}
     stored_judgments = StoredRecords([file], Judgment)

@@ -36,17 +36,23 @@ from .eee import asked_text, human_ratings, scored, write_eee
 from .manifest import fresh_studies, manifest
 
 # %% auto #0
-__all__ = ['Write', 'executed_notebooks', 'undated', 'publish', 'inspect_logs', 'transcript_logs', 'demo_card', 'dataset_folder',
-           'bank_cards']
+__all__ = ['Write', 'executed_notebooks', 'stage_of_copy', 'undated', 'publish', 'inspect_logs', 'transcript_logs', 'demo_card',
+           'dataset_folder', 'bank_cards']
 
 # %% ../../nbs/tools/09_export.ipynb #7a00c6ef
 def executed_notebooks(run: dict) -> dict[str, Path]:
     "The paths of a run's executed notebooks, by their names under `reports/`."
     out = {}
     for node, study, model in jobs(run, graph()):
-        name = "/".join(x for x in (node.name, study, model) if x)
+        name = "/".join(x for x in (study, node.name, model) if x)
         out[f"{name}.ipynb"] = place("results", node.name, study, model) / "notebook.ipynb"
     return out
+
+
+def stage_of_copy(name: str) -> str:  # name: "mhqa/score.ipynb", "mhqa/generate/gemma.ipynb", or "report.ipynb"
+    "The stage of an executed notebook, by its name under `reports/`."
+    parts = name.removesuffix(".ipynb").split("/")
+    return parts[1] if len(parts) > 1 else parts[0]
 
 # %% ../../nbs/tools/09_export.ipynb #c539d52b
 def undated(page: str) -> str:
@@ -64,7 +70,8 @@ def publish(
 ) -> list[Path]:  # the files written
     "Copy a run's notebooks and its page. Raises: FileNotFoundError; ValueError where an item is protected."
     top = root()
-    run = load_params(top / params)["run"]
+    all_parameters = load_params(top / params)
+    run = all_parameters["run"]
     folder = top / to
     for study in run["studies"]:
         items = records_left("results", "prepare", study, Item)
@@ -76,22 +83,24 @@ def publish(
             refuse(f"publish: the corpora of the run must be free to publish; got {actual}")
     sources = executed_notebooks(run) | {"report.html": top / "results" / "report.html"}
     if stages:
-        sources = {name: file for name, file in sources.items() if Path(name).parts[0].removesuffix(".ipynb") in stages}
+        sources = {name: file for name, file in sources.items() if stage_of_copy(name) in stages}
     outdated_parts = [] if stages else [p.named for p in manifest(top, run) if p.state in ("failed", "stale")]
     if outdated_parts:
         actual = f"{len(outdated_parts)} that are not ({', '.join(outdated_parts[:5])})"
         refuse(f"publish: every stage must be fresh; got {actual}; `mhbench summary` says why")
     if missing_names := [name for name, file in sources.items() if not file.exists()]:
         refuse(f"publish: every stage must have run; got none of {missing_names}; dvc repro", error=FileNotFoundError)
-    for stage in [] if stages else graph():  # other files of the folder stay
-        shutil.rmtree(folder / stage, ignore_errors=True)
+    for study in [] if stages else all_parameters["studies"]:  # other files of the folder stay
+        shutil.rmtree(folder / study, ignore_errors=True)
     for name, file in sources.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / name)
     if not stages:
         page = folder / "report.html"
         text = undated(page.read_text(encoding="utf-8"))
-        page.write_text(text.replace("/notebook.ipynb", ".ipynb"), encoding="utf-8")
+        for name, file in sources.items():
+            text = text.replace(f"<code>{file.relative_to(top)}</code>", f"<code>{name}</code>")
+        page.write_text(text, encoding="utf-8")
     return [folder / name for name in sources]
 
 # %% ../../nbs/tools/09_export.ipynb #22f6809e

@@ -86,8 +86,11 @@ def _why(path: str) -> str:
     for path_prefix, meaning in _MEANS.items():
         if path.startswith(path_prefix):
             return meaning
-    path_parts = [x for x in path.split("/")[1:] if x != "text"]
-    return f"{' of '.join(path_parts[:2])} has new results" if path.startswith("results/") else f"{path} has changed"
+    if not path.startswith("results/"):
+        return f"{path} has changed"
+    area, *folders = path.split("/")[1:]
+    stage_and_study = folders[1::-1] if area in ("studies", "text") else [area, *folders[:1]]
+    return f"{' of '.join(stage_and_study) or 'a study'} has new results"
 
 # %% ../../nbs/tools/05_manifest.ipynb #a2d0310f
 _MEANS = {

@@ -358,7 +358,7 @@ _INDEX = resources.files("mhbench.report") / "templates" / "replication.md"
 
 def _captions(top: Path, name: str) -> dict[str, str]:  # "stage-table" -> caption
     caption_by_table: dict[str, str] = {}
-    for file in sorted((top / "results").glob(f"*/{name}/contents.json")):
+    for file in sorted((top / "results").glob(f"*/{name}/**/contents.json")):
         contents = json.loads(file.read_text(encoding="utf-8"))
         caption_by_table |= {f"{contents['stage']}-{table['name']}": table["caption"] for table in contents["tables"]}
     return caption_by_table
@@ -403,10 +403,10 @@ def _index(top: Path, name: str, published_files: Sequence[Path]) -> str:
 def _titles(top: Path, protected: Protected, name: str) -> dict[str, list[dict[str, str]]]:  # stage -> its figures
     "The titles of a run's figures, without those that name an item."
     figures_by_stage = {}
-    for file in sorted((top / "figures").glob(f"*/{name}/figures.json")):
+    for file in sorted((top / "figures" / name).glob("*/figures.json")):
         drawn_figures = json.loads(file.read_text(encoding="utf-8"))
         allowed_figures = [figure for figure in drawn_figures if not protected.about_items(figure["title"])]
-        figures_by_stage[file.parts[-3]] = [
+        figures_by_stage[file.parts[-2]] = [
             {"name": figure["name"], "title": figure["title"]} for figure in allowed_figures
         ]
     return figures_by_stage

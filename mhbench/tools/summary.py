@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ..errors import numbered, refuse
+from ..records.database import stage_folder
 from mhbench.report.tables import (
     KEY_RESULTS,
     csv_text,
@@ -98,9 +99,9 @@ def _of(main: pd.DataFrame, column: str, name: str | None) -> pd.DataFrame:
 def _chance(results: Path) -> dict[str, float]:
     "The accuracy of guessing, for each study that has one."
     chance_by_study: dict[str, float] = {}
-    for file in (results / "score").glob("*/contents.json"):
+    for file in (results / "studies").glob("*/score/contents.json"):
         lines = json.loads(file.read_text(encoding="utf-8")).get("lines", {})
-        chance_by_study |= {file.parent.name: chance for name, chance in lines.items() if name.startswith("chance")}
+        chance_by_study |= {file.parts[-3]: chance for name, chance in lines.items() if name.startswith("chance")}
     return chance_by_study
 
 # %% ../../nbs/tools/11_summary.ipynb #5a11a00c
@@ -146,7 +147,7 @@ def print_summary(a: Any) -> None:
     if is_fresh:
         print(f"{numbered(len(list(report_folder.glob('*.csv'))), 'table')} as CSV in results/report/")
     shown_stages = publishable_parts(parts)
-    n_figures = sum(len(list((top / "figures" / stage / study).glob("*.png"))) for stage, study in shown_stages)
+    n_figures = sum(len(list((top / "figures" / study / stage).glob("*.png"))) for stage, study in shown_stages)
     report_in_words = "results/report.html" if is_fresh else f"none ({parts[-1].cause}): `dvc repro`"
     print(f"{numbered(n_figures, 'figure')} in figures/ (PNG and SVG); everything on one page: {report_in_words}")
 
@@ -160,7 +161,7 @@ def _fresh_headline(results: Path, parts: Sequence[RunPart]) -> pd.DataFrame:
             pd.DataFrame(columns=["study", "stage", "measure", "model", "mode", "n", "n_unread", "origin"])
         ]
         for stage, study in fresh_pairs:
-            headline_file = results / stage / study / "headline.parquet"
+            headline_file = results / stage_folder(stage, study) / "headline.parquet"
             headline_tables += (
                 [pd.read_parquet(headline_file).assign(study=study, stage=stage)] if headline_file.exists() else []
             )
@@ -177,7 +178,7 @@ def _rating_lines(results: Path, studies: Sequence[str], releases: Sequence[str]
     "Who rated how much, a line a study with ratings, and a line a release of ratings."
     lines = []
     for stage, name in [*(("prepare", study) for study in studies), *(("ratings", release) for release in releases)]:
-        file = results / "metrics" / stage / f"{name}.json"
+        file = results / "metrics" / name / f"{stage}.json"
         metrics = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         counts_text = ", ".join(ratings_in_words(metrics))
         if not counts_text:

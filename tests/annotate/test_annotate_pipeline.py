@@ -55,20 +55,22 @@ RATERS = [f"sim-{k}" for k in range(1, 6)]
 
 
 def test_prepare_keeps_what_the_raters_thought_and_nothing_else(answered, thought):
-    kept = read_records(answered / "results/text/prepare/mentat/ratings.parquet", Rating)
+    kept = read_records(answered / "results/text/mentat/prepare/ratings.parquet", Rating)
     assert {(r.rater, r.item_id, r.target): r.value for r in kept} == thought
     assert len(kept) == 5 * 5 * 5
     assert all(r.origin == "simulated" for r in kept)
-    said = (answered / "results/prepare/mentat/notebook.ipynb").read_text(encoding="utf-8")
+    said = (answered / "results/studies/mentat/prepare/notebook.ipynb").read_text(encoding="utf-8")
     assert "125 ratings by 5 simulated raters from mentat.sqlite, in the place of the" in said
     assert "0 pages were begun and are not complete" in said
-    told = json.loads((answered / "results/prepare/mentat/contents.json").read_text(encoding="utf-8"))["findings"]
+    told = json.loads((answered / "results/studies/mentat/prepare/contents.json").read_text(encoding="utf-8"))[
+        "findings"
+    ]
     assert "0 pages were begun and are not complete" in " ".join(told), "the page of the run says it, too"
 
 
 def test_the_soft_labels_come_out_of_their_answers(answered, thought):
     "The mean scores are those of the five; the probabilities those of the paper's model for what they had in mind."
-    labels = pd.read_parquet(answered / "results/preferences/mentat/labels.parquet")
+    labels = pd.read_parquet(answered / "results/studies/mentat/preferences/labels.parquet")
     questions = sorted({q for _, q, _ in thought})
     pages = [(r, q) for r in RATERS for q in questions]
     scores = np.array([[thought[r, q, t] for t in "ABCDE"] for r, q in pages])
@@ -100,7 +102,7 @@ def test_an_answer_that_is_not_in_the_files_own_bytes_yet_makes_prepare_run_agai
 
 def test_people_and_simulated_raters_are_not_mixed(answered, tmp_path):
     items = load_corpus("mentat", answered / "data" / "mentat").items
-    kept = read_records(answered / "results/text/prepare/mentat/ratings.parquet", Rating)
+    kept = read_records(answered / "results/text/mentat/prepare/ratings.parquet", Rating)
     kept[0] = kept[0].model_copy(update={"rater": "r1", "origin": "asked"})
     rows = [r.model_dump(exclude={"variant"}) | {"variant": json.dumps(r.variant)} for r in kept]
     pd.DataFrame(rows).to_csv(tmp_path / "mixed.csv", index=False)

@@ -52,7 +52,7 @@ def voyage(clone, tmp_path_factory):
         enter("http://127.0.0.1:9/v1")
         mhbench("select", "--studies", STUDY, "--models", ",".join(f["name"] for f in FORMS), cwd=folder)
         run_stage("prepare", STUDY, in_process=True)
-        items = read_records(folder / "results" / "text" / "prepare" / STUDY / "items.parquet", Item)
+        items = read_records(folder / "results" / "text" / STUDY / "prepare" / "items.parquet", Item)
         known = [(i.question, dict(zip(letters(len(i.options)), i.options)), i.key[0]) for i in items]
         with Fleet(FORMS, known) as server:
             where, models = enter(server.url)

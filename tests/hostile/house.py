@@ -33,9 +33,10 @@ class House:
         self.params["run"] |= {"studies": list(studies), "ratings": []}
 
     def lay(self, stage: str, name: str, records: list, *where: str):
+        from mhbench.records.database import stage_folder
         from mhbench.records.schema import Rating, Response, write_records
 
-        file = self.top.joinpath("results", "text", stage, *where, f"{name}.parquet")
+        file = self.top / "results" / stage_folder(f"text/{stage}", *where) / f"{name}.parquet"
         if (stage, name) == ("prepare", "items"):  # which also writes who answered and who rated: nobody
             for other, record in (("recorded", Response), ("ratings", Rating)):
                 write_records([], file.with_name(f"{other}.parquet"), record)

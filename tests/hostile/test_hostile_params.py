@@ -119,6 +119,11 @@ MISTAKES = {  # what is written instead, and what is said of it
         "studies.odd must have a section prepare, or ratings; got score",
         "add",
     ),
+    "a study named as a folder of copies": (
+        ("  mhqa:\n    prepare", "  replication: {ratings: {}}\n  mhqa:\n    prepare"),
+        "studies.replication must have a name of its own; got 'replication'",
+        "name it after its corpus",
+    ),
     "a model of nothing": (("  minilm:\n", "  odd:\n  minilm:\n"), "models.odd must be a mapping", "nothing"),
     "no studies": (
         ("run:\n  studies: [mentat, psych", "run:\n  studies: \n  x: [mentat, psych"),

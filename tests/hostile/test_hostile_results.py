@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mhbench.records.database import stage_folder
 from mhbench.records.schema import Item, Response, write_records
 from mhbench.report.findings import against_lines, went_wrong
 from mhbench.report.items import answers_of
@@ -69,9 +70,9 @@ def test_the_report_takes_the_studies_of_the_run_and_no_other(tmp_path):
     nodes = [Node(s, "studies" if s == "score" else s, False, (), ("study",)) for s in ("score", "judge")]
     stages = {n.name: n for n in nodes}
     for stage, study in (("score", "old"), ("score", "new"), ("judge", "old")):
-        (tmp_path / stage / study).mkdir(parents=True)
+        (tmp_path / stage_folder(stage, study)).mkdir(parents=True)
         contents = '{"stage": "%s", "study": "%s", "about": "", "tables": [], "figures": [], "absent": []}'
-        (tmp_path / stage / study / "contents.json").write_text(contents % (stage, study))
+        (tmp_path / stage_folder(stage, study) / "contents.json").write_text(contents % (stage, study))
     parts = runs({"studies": ["new"], "models": [], "judge": []}, stages)
     assert [(s.stage, s.study) for s in collect(tmp_path, tmp_path, parts)] == [("score", "new")]
     with pytest.raises(FileNotFoundError, match="must have left its contents"):
@@ -83,11 +84,11 @@ def test_a_report_of_another_selection_of_models_is_refused(models, said, tmp_pa
     same = dict(study="mhqa", mode="zero_shot")
     item = Item(item_id="q", study="mhqa", task="cloze", question="?", key=["x"], source="made")
     answers = {m: [Response(item_id="q", model=m, text="x", **same)] for m in "abc"}
-    write_records([item], tmp_path / "text/prepare/mhqa/items.parquet", Item)
+    write_records([item], tmp_path / "text/mhqa/prepare/items.parquet", Item)
     for m, found in answers.items():
-        write_records(found, tmp_path / f"text/generate/mhqa/{m}/responses.parquet", Response)
-    (tmp_path / "score/mhqa").mkdir(parents=True)
-    score_responses([item], answers["a"] + answers["b"]).to_parquet(tmp_path / "score/mhqa/scores.parquet")
+        write_records(found, tmp_path / f"text/mhqa/generate/{m}/responses.parquet", Response)
+    (tmp_path / "studies/mhqa/score").mkdir(parents=True)
+    score_responses([item], answers["a"] + answers["b"]).to_parquet(tmp_path / "studies/mhqa/score/scores.parquet")
     assert len(answers_of(tmp_path, ["mhqa"], ["a", "b"]).rows) == 2
     with pytest.raises(ValueError, match=f"be those of the models of the run; got {said}; run `dvc repro`"):
         answers_of(tmp_path, ["mhqa"], models)
@@ -155,7 +156,7 @@ def test_the_first_screen_says_who_answered_the_easy_ones_only(forty, tmp_path):
     s.table("accuracy", accuracy, "Accuracy")
     s.headline(accuracy, measure="accuracy")
     s.done({})
-    main = pd.read_parquet(tmp_path / "score/psychiatrybench/headline.parquet")
+    main = pd.read_parquet(tmp_path / "studies/psychiatrybench/score/headline.parquet")
     first = against_lines(tmp_path, ["psychiatrybench"], [("score", "psychiatrybench")])
     for table in (main, first):
         assert of_easy(table)["n_not_asked"].tolist() == [30] and of_easy(table)["estimate"].tolist() == [1.0]

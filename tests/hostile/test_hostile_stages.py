@@ -55,14 +55,18 @@ def test_a_judge_that_is_refused_is_counted_and_asked_again(judged):
         judged.params["endpoints"]["remote"]["concurrency"] = 1
         judged.write()
         run_stage("judge", "mhqa")
-        refused = read_records(judged.top / "results/text/judge/mhqa/judgments.parquet", Judgment)
+        refused = read_records(judged.top / "results/text/mhqa/judge/judgments.parquet", Judgment)
         assert [v.status for v in refused] == ["error"] * 4 and "401: Incorrect API key" in refused[0].error
-        [row] = pd.read_parquet(judged.top / "results/judge/mhqa/means.parquet").query("by == 'all'").to_dict("records")
+        [row] = (
+            pd.read_parquet(judged.top / "results/studies/mhqa/judge/means.parquet")
+            .query("by == 'all'")
+            .to_dict("records")
+        )
         assert (row["n"], row["n_failed"]) == (0, 4) and np.isnan(row["estimate"])
         asked = len(s.asked)
         s.asked.extend([{}] * (8 - asked))  # the key is mended
         run_stage("judge", "mhqa")
-        verdicts = read_records(judged.top / "results/text/judge/mhqa/judgments.parquet", Judgment)
+        verdicts = read_records(judged.top / "results/text/mhqa/judge/judgments.parquet", Judgment)
         unread = [v for v in verdicts if v.status == "error"]
         assert len(verdicts) == 4 and 0 < len(unread) < 4 and all(v.score is None and v.error for v in unread)
         for _ in range(4):  # other words are said each time
@@ -70,5 +74,5 @@ def test_a_judge_that_is_refused_is_counted_and_asked_again(judged):
         once = len(s.asked)
         run_stage("judge", "mhqa")
     assert len(s.asked) == once, "a verdict that was read is not asked again"
-    verdicts = read_records(judged.top / "results/text/judge/mhqa/judgments.parquet", Judgment)
+    verdicts = read_records(judged.top / "results/text/mhqa/judge/judgments.parquet", Judgment)
     assert [v.status for v in verdicts] == ["ok"] * 4

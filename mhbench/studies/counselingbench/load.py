@@ -340,7 +340,7 @@ def load_counselingbench_errors(
     for (file_and_line, _), r in zip(rows, error_rows):
         if corpus_ids is not None and r.item_id not in corpus_ids:
             actual = (
-                f"{r.item_id!r} ({file_and_line}); take the ids from results/text/prepare/counselingbench/items.parquet"
+                f"{r.item_id!r} ({file_and_line}); take the ids from results/text/counselingbench/prepare/items.parquet"
             )
             refuse(f"load_counselingbench_errors: item_id must name a question of the corpus; got {actual}")
         copied_fields = r.model_dump(include={"item_id", "label", "origin", "comment"})

@@ -51,7 +51,9 @@ _ROUND = argument("round", help="the round's folder, with the exports in it")
     argument("--core", type=int, default=200, help="of them rated by everybody"),
     argument("--per-item", type=int, default=2, help="raters of every other item"),
     argument("--share-match", type=float, default=0.2, help="of the items, where an answer equals the key"),
-    argument("--only", help="a list of answers that wait for people, such as results/panel/medqade/for_people.csv"),
+    argument(
+        "--only", help="a list of answers that wait for people, such as results/studies/medqade/panel/for_people.csv"
+    ),
     argument("--judge", help="whose rows of that list count, where it has several judges"),
     argument("--students", type=comma_separated, help="whose answers are shown; by default all that answered"),
     SEED,
