@@ -78,8 +78,8 @@ stages:
     deps: [make.py]
     params: [right]
     outs:
-      - results/score/${item.study}
-      - results/metrics/score/${item.study}.json: {cache: false}
+      - results/studies/${item.study}/score
+      - results/metrics/${item.study}/score.json: {cache: false}
 """
 
 

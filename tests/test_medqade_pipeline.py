@@ -359,7 +359,7 @@ def test_self_preference_is_the_difference_to_independent_peers(bank):
 def test_two_languages_are_one_parameter(bank):
     from mhbench.records.schema import Item
 
-    items = read_records(bank[0].parents[1] / "text/medqade/prepare/items.parquet", Item)
+    items = read_records(bank[0].parents[2] / "text/medqade/prepare/items.parquet", Item)
     assert Counter(i.language for i in items) == {"en": 40, "de": 12}
 
 

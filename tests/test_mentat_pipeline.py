@@ -53,16 +53,21 @@ def test_what_holds_text_is_never_pushed(root, asked):
     for name, s in stages.items():
         for o in s.get("outs", []):
             path, kind = next(iter(o.items())) if isinstance(o, dict) else (o, {})
-            kinds[name, path.split("/$")[0]] = kind
-    texts = {k: v for k, v in kinds.items() if k[1].startswith("results/text/") or k[1] == f"results/{k[0]}"}
-    texts = {k: v for k, v in texts.items() if k[1].startswith("results/text/") or k[0] in ("prepare", "generate")}
-    assert {k[0] for k in texts} >= {"prepare", "generate", "judge", "duels"}
+            kinds[name, path] = kind
+    before_scoring = ("prepare", "generate")
+    texts = {
+        (name, path): kind
+        for (name, path), kind in kinds.items()
+        if path.startswith("results/text/") or (name in before_scoring and path.startswith("results/studies/"))
+    }
+    assert {name for name, _ in texts} >= {"prepare", "generate", "judge", "duels"}
+    assert {name for name, path in texts if path.startswith("results/studies/")} == {*before_scoring}
     assert [k for k, v in texts.items() if v.get("push") is not False] == []
     elsewhere = [
         f for f in asked.rglob("*.parquet") if f.name in HOLDS_TEXT and "text" not in f.relative_to(asked).parts
     ]
     counted = {"generate"}  # its own tables of counts bear the names of what they count
-    assert {f.relative_to(asked).parts[0] for f in elsewhere} <= counted
+    assert {f.relative_to(asked).parts[2] for f in elsewhere} <= counted
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -296,7 +296,7 @@ def test_nothing_that_is_said_becomes_stronger(run, tmp_path_factory, what, rate
     if what == "file":
         folder, (full, (_, sentences)) = tmp_path_factory.mktemp("less") / "run", run
         shutil.copytree(full, folder)
-        files = sorted(folder.glob("score/*/*.parquet")) + sorted(folder.glob("judge/*/*.parquet"))
+        files = sorted(f for stage in ("score", "judge") for f in folder.glob(f"studies/*/{stage}/*.parquet"))
         files[rng.integers(len(files))].unlink()
         for before, after in zip(sentences, first_screen(folder)[1]):
             assert claims(after) <= claims(before)

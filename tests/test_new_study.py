@@ -73,7 +73,7 @@ def followed(clone, tmp_path_factory) -> Path:
 
 
 def prepared(folder: Path, study: str) -> list[Item]:
-    return read_records(next(folder.glob(f"results/**/prepare/{study}/items.parquet")), Item)
+    return read_records(next(folder.glob(f"results/text/{study}/prepare/items.parquet")), Item)
 
 
 def test_the_page_has_both_ways():

@@ -133,7 +133,7 @@ def test_the_report_loads_nothing_and_holds_every_figure(small, command):
         assert fact in page, fact
     assert re.search(r"Made on 20\d\d-\d\d-\d\d \d\d:\d\d UTC by mhbench", page)
     contents = [json.loads(f.read_text(encoding="utf-8")) for f in (small / "results").rglob("contents.json")]
-    drawn = [f"{c['stage']}/{c['study']}/{f['name']}.png" for c in contents for f in c["figures"]]
+    drawn = [f"{c['study']}/{c['stage']}/{f['name']}.png" for c in contents for f in c["figures"]]
     assert page.count("<svg ") == len(drawn) > 2
     everything = command("summary", "--all", cwd=small)
     older = small / "figures" / "nobody" / "duels" / "strengths.png"  # of a run that took other studies
@@ -198,7 +198,7 @@ def test_a_new_colour_makes_figures_again_and_no_questions(small):
     finally:
         figures.write_text(text)
         run(BIN / "mhbench", "inputs", cwd=small)
-    assert "score@mhqa" in out and "results/text/prepare" not in out
+    assert "score@mhqa" in out and "results/text/mhqa/prepare" not in out
 
 
 def test_an_unknown_parameter_is_refused(mine, command):
@@ -422,7 +422,7 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
     "The same stage by `delivery: batch`: one batch, no request beside it, and the same bytes."
     monkeypatch.chdir(small)
     monkeypatch.setenv("PLANTED_KEY", "sk-planted-0123456789abcdef")
-    shutil.copytree(small / "results" / "text" / "prepare", tmp_path / "text" / "prepare")
+    shutil.copytree(small / "results" / "text" / "mhqa" / "prepare", tmp_path / "text" / "mhqa" / "prepare")
     letters = {
         "content": [{"token": "A", "top_logprobs": [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -2.5}]}]
     }
@@ -450,7 +450,7 @@ def test_the_batch_api_gives_the_responses_of_the_ordinary_path(small, tmp_path,
 def test_a_cluster_gives_the_bytes_of_threads(small, tmp_path, monkeypatch):
     pytest.importorskip("dask.distributed", reason="the extra dask is not installed")
     monkeypatch.chdir(small)
-    shutil.copytree(small / "results" / "text" / "prepare", tmp_path / "text" / "prepare")
+    shutil.copytree(small / "results" / "text" / "mhqa" / "prepare", tmp_path / "text" / "mhqa" / "prepare")
     run_stage(
         "generate", "mhqa", "minilm", overrides={"results": str(tmp_path), "executor": {"kind": "dask", "workers": 2}}
     )

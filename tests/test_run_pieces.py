@@ -270,7 +270,7 @@ def test_outputs_about_items_are_kept_back_and_pictures_by_name():
         picture = {"output_type": "display_data", "data": {"image/png": data}}
         kept = shown.output(picture, "x")
         assert (kept == picture) is may
-    assert kept["text"] == [aggregates._KEPT_BACK.format("results/score") + "\n"]
+    assert kept["text"] == [aggregates._KEPT_BACK.format("results/studies/<study>/score") + "\n"]
     nb = {
         "cells": [
             {"cell_type": "markdown", "source": ["a"], "id": "x"},
@@ -379,7 +379,11 @@ def test_a_run_is_published_without_what_is_about_an_item(tmp_path, monkeypatch)
     assert [f.name for f in written] == names and sorted(f.name for f in to.iterdir()) == sorted(names)
     assert pd.read_csv(to / "score-means.csv")["estimate"].tolist() == [0.123457]
     published = json.loads((to / "score.ipynb").read_text(encoding="utf-8"))["cells"]
-    note = {"output_type": "stream", "name": "stdout", "text": [aggregates._KEPT_BACK.format("results/score") + "\n"]}
+    note = {
+        "output_type": "stream",
+        "name": "stdout",
+        "text": [aggregates._KEPT_BACK.format("results/studies/<study>/score") + "\n"],
+    }
     printed = outputs[3] | {"text": ["in results and ., by elsewhere/x of within"]}
     assert published[1]["outputs"] == [outputs[0], note, note, printed] and "outputs" not in published[0]
     ids = [c["id"] for c in published]

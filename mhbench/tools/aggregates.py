@@ -158,7 +158,7 @@ class ShownOf:
         )
         if not withheld_ids and self.picture("".join(output.get("data", {}).get("image/png", ""))):
             return output
-        note = _KEPT_BACK.format(f"results/{self.stage}")
+        note = _KEPT_BACK.format(f"results/{stage_folder(self.stage, '<study>')}")
         return {"output_type": "stream", "name": "stdout", "text": [note + "\n"]}
 
     def notebook(self, nb: dict[str, Any]) -> dict[str, Any]:

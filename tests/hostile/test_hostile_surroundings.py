@@ -248,7 +248,7 @@ def test_a_name_that_a_shell_would_read_runs_nothing_through_dvc(alone, house, m
         ]
         repo.reproduce(f"prepare@{name}", single_item=True) if alone else repo.reproduce()
     assert "touch" in str(e.value) if alone else "inputs" in str(e.value), "refused before the name reaches a shell"
-    assert not list(house.top.rglob("pwned*")) and not (house.top / "results/prepare").exists()
+    assert not list(house.top.rglob("pwned*")) and not list((house.top / "results/studies").glob("*/prepare/*"))
 
 
 # -- clocks
