@@ -105,7 +105,9 @@ def ratings(store: Store) -> Exported:
     pseudonym_of_rater = pseudonym_by_rater(store)
     complete_pages = complete_answers(store, study)
     question_by_id = {q.question_id: q for q in study.questions}
-    simulated_raters = {r.rater for r in Register(store).raters() if r.simulated}
+    enrolled_raters = Register(store).raters()
+    simulated_raters = {r.rater for r in enrolled_raters if r.simulated}
+    resolvers = {r.rater for r in enrolled_raters if r.role == "resolver"}
     exported = Exported([], [], [], [])
     for page, stored_answers in store.all_answers().items():
         (rater, _, occasion), q, answers = page, question_by_id[page[1]], complete_pages.get(page)
@@ -123,6 +125,7 @@ def ratings(store: Store) -> Exported:
             "study": study.study,
             "rater": pseudonym_of_rater[rater],
             "origin": "simulated" if rater in simulated_raters else "asked",
+            "kind": "adjudicator" if rater in resolvers else "person",
             "session": f"occasion {occasion}",
             "comment": answers.get("comment", RatedAnswer()).label,
             "source": f"{store.path.name} {study.hash[:12]}",

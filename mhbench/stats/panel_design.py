@@ -35,7 +35,7 @@ def pilot_table(ratings: Iterable[Rating], label: str | None = None) -> tuple[pd
 
     Raises: ValueError for several criteria, numbers and labels of one target, or a label that nobody gave.
     """
-    people_ratings = [r for r in ratings if not r.by_model]
+    people_ratings = [r for r in ratings if not r.by_model and r.kind != "adjudicator"]  # who sees conflicts alone
     if not people_ratings:
         refuse("pilot_table: a pilot must hold ratings by people; got none", remedy="wait for a complete page")
     if len(criteria := {r.criterion or "" for r in people_ratings}) > 1:

@@ -8,15 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mhbench.annotate.assignment import enrol
 from mhbench.annotate.export import ratings, ratings_of_file, study_ratings, write_export
 from mhbench.annotate.simulate import opinion
 from mhbench.annotate.sources import demo_entry, demo_names, entry_corpus
 from mhbench.annotate.store import Change, open_store
-from mhbench.annotate.study import RatedAnswer
+from mhbench.annotate.study import RatedAnswer, build_study, present
 from mhbench.records import labelstudio
-from mhbench.records.schema import Rating, read_records
+from mhbench.records.schema import Rating, Response, read_records
 from mhbench.run.cli import main
+from mhbench.stats.panel_design import pilot_table
 from mhbench.studies.medqade.panel import label_array
+from mhbench.studies.medqade.panel_tables import build_panel
 from mhbench.studies.mentat.annotations import annotation_arrays
 
 from .conftest import items
@@ -209,3 +212,22 @@ def test_what_an_export_of_label_studio_lacks_is_told_with_its_ratings(tmp_path,
     told = "; ".join(rated.notes)
     assert "of 3 annotations 1 were cancelled, 1 replaced by a later one of the same rater" in told
     assert "leave 1 labels open; 1 of 2 tasks have no annotation" in told
+
+
+def test_a_resolvers_verdict_is_an_adjudicators_and_no_third_raters(tmp_path):
+    "The panel of the stage has the raters that the dashboard compares; the tie is broken by who was asked to."
+    said = [Response(item_id="q1", study="example", model="m", mode="zero_shot", text="An answer.")]
+    study = build_study("example", {"kind": "labels", "difficulties": []}, items(1), said)
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1", "r2"])
+        enrol(store, study, ["r9"], role="resolver")
+        for k, (rater, label) in enumerate({"r1": "Correct", "r2": "Incorrect", "r9": "Correct"}.items()):
+            shown = present(study, study.questions[0], rater).text()
+            store.save([Change(f"e{k}", rater, "q1", 0, "m", RatedAnswer(label=label), shown, k, None)])
+        write_export(store, tmp_path / "out")
+    for file in ("a.sqlite", "out/ratings.parquet", "out/ratings.csv"):
+        found = ratings_of_file(tmp_path / file)
+        assert {r.rater: r.kind for r in found} == {"r1": "person", "r2": "person", "r9": "adjudicator"}, file
+        panel = build_panel(found)
+        assert panel.raters == ["r1", "r2"] and panel.breaking.tolist() == [["Correct"]]
+        assert set(pilot_table(found)[0]["rater"]) == {"r1", "r2"}
