@@ -174,11 +174,11 @@ class Store:
                 is_new_event = self.db.execute(
                     "INSERT OR IGNORE INTO events (event, rater, question, occasion, target, value, label, shown,"
                     " stamp, client_ms, server_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (c.event, *answer_key, *value_label_shown_stamp, c.client_ms, server_ms),
+                    (c.event, *answer_key, *value_label_shown_stamp, c.client_ms, arrival_ms),
                 ).rowcount
                 if is_new_event:
                     n_new_changes += 1
-                    self.db.execute(_UPSERT_ANSWER_SQL, (*answer_key, *value_label_shown_stamp, c.event, server_ms))
+                    self.db.execute(_UPSERT_ANSWER_SQL, (*answer_key, *value_label_shown_stamp, c.event, arrival_ms))
             self.db.executemany(
                 "INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
                 " active_ms = max(active_ms, excluded.active_ms), server_ms = excluded.server_ms",

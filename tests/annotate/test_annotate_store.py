@@ -340,6 +340,21 @@ def test_a_clock_that_is_set_back_loses_no_later_change(tmp_path, monkeypatch):
         assert differences(s) == []
 
 
+def test_a_form_after_changes_that_were_written_together_is_the_latest(tmp_path, monkeypatch):
+    "Three fields of one rater's form and a late change of another are one transaction; the next form follows at once."
+    from mhbench.annotate import store as module
+
+    monkeypatch.setattr(module, "now_ms", lambda: 1000)
+    with open_store(tmp_path / "a.sqlite", STUDY) as s:
+        form = lambda name, t, value: Change(name, "r1", "q1", 0, t, RatedAnswer(value), "{}", 2**53, None)
+        late = Change("e4", "r2", "q1", 0, "A", RatedAnswer(1.0), "{}", 500, None)
+        s.save([form("e1", "A", 1.0), form("e2", "B", 2.0), form("e3", "C", 3.0), late])
+        assert s.clock() > max(stamp for (stamp,) in s.db.execute("SELECT stamp FROM events"))
+        s.save([form("e5", "C", 90.0)])
+        assert s.answers("r1", "q1", 0)["C"].answer.value == 90.0
+        assert differences(s) == []
+
+
 @pytest.mark.parametrize("kind", ["yes_no", "sliders"])
 def test_agreement_so_far_draws_and_counts_cases_where_questions_share_one(tmp_path, kind):
     "Twenty-four questions of eight cases: the interval is that of the same numbers with the cases as clusters."
