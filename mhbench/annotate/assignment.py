@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from .store import Page, Register, Store
@@ -117,12 +117,18 @@ def reassign(
     }
 
 # %% ../../nbs/annotate/03_assignment.ipynb #40ffdc73
-def rater_list(study: Study, rater: str, ids: Sequence[str]) -> list[Assigned]:
+def rater_list(
+    study: Study,
+    rater: str,
+    ids: Sequence[str],
+    begun_repeats: Collection[str] = (),  # items of these whose second answer was begun, which stay
+) -> list[Assigned]:
     "The pages of a rater who answers these items, in order."
     seed_and_rater = (study.settings.seed, study.name, rater)
     ordered_items = sorted(ids, key=lambda i: draw(*seed_and_rater, "place", i))
-    repeated_items = sorted(ordered_items, key=lambda i: draw(*seed_and_rater, "again", i))[
-        : study.settings.assignment.repeats
+    n_repeats = max(study.settings.assignment.repeats, len(begun_repeats))
+    repeated_items = sorted(ordered_items, key=lambda i: (i not in begun_repeats, draw(*seed_and_rater, "again", i)))[
+        :n_repeats
     ]
     check_ids = [q.question_id for q in study.of_role("check")]
     page_ids = list(ordered_items)
@@ -174,11 +180,8 @@ def share_out(store: Store, study: Study) -> None:
         questions_by_rater[r.rater] = [
             p.question_id for p in register.assigned(r.rater) if p.question_id in rated_id_set
         ]
-    raters_and_started_questions = {
-        (r, q)
-        for (r, q, _), stored_answer_by_target in store.all_answers().items()
-        if q in rated_id_set and r in questions_by_rater
-    }
+    pages_with_answers = [(r, q, o) for r, q, o in store.all_answers() if q in rated_id_set and r in questions_by_rater]
+    raters_and_started_questions = {(r, q) for r, q, _ in pages_with_answers}
     raters_with_answers = {r for r, _ in raters_and_started_questions}
     active_raters = [r.rater for r in raters if r.active]
     new_questions_by_rater = reassign(
@@ -188,9 +191,10 @@ def share_out(store: Store, study: Study) -> None:
         if rater not in raters_with_answers:
             register.assign(rater, [])  # a list without answers is drawn again, in its own order
         started_pages = [p for p in register.assigned(rater) if (rater, p.question_id) in raters_and_started_questions]
+        begun_repeats = {q for r, q, occasion in pages_with_answers if r == rater and occasion}
         register.assign(
             rater,
-            rater_list(study, rater, new_questions_by_rater.get(rater, []))
+            rater_list(study, rater, new_questions_by_rater.get(rater, []), begun_repeats)
             if rater in active_raters
             else started_pages,
         )

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mhbench.annotate.assignment import core, first_assignment, rater_list, reassign
-from mhbench.annotate.study import Assigned, Rule, build_study, present
+from mhbench.annotate.assignment import core, enrol, first_assignment, leave, rater_list, reassign
+from mhbench.annotate.store import Change, Register, open_store
+from mhbench.annotate.study import Assigned, RatedAnswer, Rule, build_study, present
 
 from .conftest import items
 
@@ -126,3 +127,19 @@ def test_after_a_change_everybodys_questions_are_in_the_order_of_the_draw():
         rule, ids, {"a": [*ids, "gone"], "left": ids}, {("a", "q1"), ("left", "q3"), ("left", "q9")}, ["a"], 7
     )
     assert again == {"a": order, "left": sorted(["q3", "q9"], key=order.index)}
+
+
+def test_a_second_answer_that_was_begun_stays_on_the_list_when_another_rater_leaves(tmp_path):
+    rule = {"rule": "core_and_split", "per_item": 1, "repeats": 1}
+    study = build_study("example", {"kind": "agree", "assignment": rule}, items(12))
+    for k in range(6):  # of these lists some draw another repeated item from all twelve than from half of them
+        with open_store(tmp_path / f"{k}.sqlite", study) as store:
+            enrol(store, study, [f"stays{k}", f"leaves{k}"])
+            register = Register(store)
+            before = register.assigned(f"stays{k}")
+            for n, page in enumerate(before):
+                store.save([Change(f"e{n}", f"stays{k}", *page, "key", RatedAnswer(label="A"), "{}", n, None)])
+            leave(store, study, f"leaves{k}")
+            after = register.assigned(f"stays{k}")
+        assert after[: len(before)] == before and [p.occasion for p in after].count(1) == 1
+        assert {p.question_id for p in after} == set(study.rated_ids)
