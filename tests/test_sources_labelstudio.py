@@ -210,6 +210,16 @@ def test_annotations_of_several_need_a_name_for_each(tmp_path):
     assert {r.rater: r.session for r in named.ratings} == {"r4": "1", "r5": "2"}
 
 
+def test_annotations_of_unnamed_people_are_not_taken_for_one_persons(tmp_path):
+    "By account, an annotation without one may be anybody's: the second would replace the first as the same rater's."
+    unnamed = [(k, None, label, {"completed_by": None}) for k, label in enumerate(("Correct", "Incorrect"), 1)]
+    with pytest.raises(ValueError, match=r"must say who made it.*got none \(e\.json:task 1:annotation 1\); export"):
+        saved(*unnamed, tmp_path=tmp_path, raters=None)
+    skipped = (3, None, None, {"completed_by": None, "was_cancelled": True})
+    one = saved((1, None, "Correct", {"completed_by": 4}), skipped, tmp_path=tmp_path, raters=None)
+    assert [r.rater for r in one.ratings] == ["rater-1"] and one.counts["cancelled"] == 1
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

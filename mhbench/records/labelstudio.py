@@ -179,6 +179,17 @@ def account(annotation: Mapping) -> Any:  # None where the export does not say
     return annotator.get("email", annotator.get("id")) if isinstance(annotator, Mapping) else annotator
 
 # %% ../../nbs/records/06_labelstudio.ipynb #2d56a644
+def _refuse_anonymous(tasks: Sequence[Mapping], path: Path) -> None:
+    "Refuse an annotation that does not say who made it, where nothing else does: it may be anybody's."
+    for t in tasks:
+        for a in t["annotations"]:
+            if account(a) is None and not a.get("was_cancelled"):
+                rule = "an annotation must say who made it, in completed_by; got none"
+                remedy = "export the project as JSON again, or name the one rater who made all"
+                place = f"{path.name}:task {t.get('id')}:annotation {a.get('id')}"
+                refuse(f"load_label_studio: {rule}", place=place, remedy=remedy)
+
+
 def _annotator_name(annotation: Mapping, raters: str | Mapping[Any, str], place: str) -> str:
     if isinstance(raters, str):
         return raters
@@ -262,11 +273,12 @@ def load_label_studio(
     raters: str | Mapping[Any, str] | None,  # the one rater; Label Studio's user id or email to rater; None: by account
 ) -> Annotated:
     """A project's export as ratings under pseudonyms, one a model's answer and one for the difficulty. Raises:
-    FileNotFoundError; ValueError for another kind of export, an item that is not in the key, a label that is none, or
-    annotations by several where one rater is named."""
+    FileNotFoundError; ValueError for another kind of export, an item that is not in the key, a label that is none,
+    annotations by several where one rater is named, or by nobody where none is."""
     path = Path(path)
     tasks = exported_tasks(path)
     if raters is None:
+        _refuse_anonymous(tasks, path)
         account_names = dict.fromkeys(account(a) for t in tasks for a in t["annotations"])
         raters = {name: name if isinstance(name, str) else f"label-studio-{name}" for name in account_names}
     accounts = {account(a) for t in tasks for a in t["annotations"] if not a.get("was_cancelled")} - {None}
