@@ -71,7 +71,7 @@ def _rating_variant(
     if kind == "duel":
         variant |= dict(zip(("first", "second"), presentation["sides"], strict=True))
     if kind == "conversation":
-        marked_turns = sorted(int(t.removeprefix("turn-")) for t in answer_by_target if t.startswith("turn-"))
+        marked_turns = sorted(int(t.removeprefix("turn-")) for t in answer_by_target if is_mark(study, t))
         variant["turns"] = ",".join(map(str, marked_turns))
     if kind == "errors":
         ticked_errors = [k for k in study.settings.errors if k in answer_by_target]

@@ -51,6 +51,7 @@ QUESTION_KINDS: dict[str, Kind] = {
     "conversation": Kind(shuffled=False, needs="asks"),
 }
 RESERVED = ("comment", "difficulty", "key", "main", "skip", "tie", "Abstain")  # targets and choices of the page itself
+_TURN = re.compile("turn-[0-9]+")  # and of kind conversation: the mark of a turn
 
 # %% ../../nbs/annotate/01_study.ipynb #81527fcf
 class Rule(Record):
@@ -253,6 +254,17 @@ def _choose_items(study_name: str, items: Sequence[Item], settings: StudySetting
     return [i for i in items if i.item_id in drawn_ids]
 
 # %% ../../nbs/annotate/01_study.ipynb #37639b1c
+def _reserved_names(settings: StudySettings, questions: Sequence[Question]) -> list[str]:
+    "The names of what is rated under which the page keeps something else."
+    error_kinds = settings.errors if settings.kind == "errors" else {}
+    is_reserved = lambda name: (
+        name in RESERVED
+        or (name in error_kinds and name.startswith("span-"))
+        or (settings.kind == "conversation" and _TURN.fullmatch(name) is not None)
+    )
+    return sorted(filter(is_reserved, {*error_kinds, *chain.from_iterable((*q.targets, *q.sides) for q in questions)}))
+
+
 def build_study(
     name: str,  # of the file of answers, and of its pages
     entry: dict[str, Any],  # see StudySettings
@@ -280,10 +292,9 @@ def build_study(
         actual = f"none of {len(items)} items, {n_answered_items} with answers (without a text: {n_omitted_in_words})"
         remedy = f"({name}, kind {s.kind}); kinds that judge answers need responses"
         refuse(f"build_study: items must give a question; got {actual} {remedy}")
-    reserved_names = sorted(set(RESERVED).intersection(chain.from_iterable((*q.targets, *q.sides) for q in questions)))
-    if reserved_names:
+    if reserved_names := _reserved_names(s, questions):
         actual = f"{reserved_names[0]!r} ({name}); rename it"
-        refuse(f"build_study: an answer's author must not have a name that the page uses; got {actual}")
+        refuse(f"build_study: what is rated, or its author, must not have a name that the page uses; got {actual}")
     study_fields: dict[str, Any] = {
         "name": name,
         "study": items[0].study,
@@ -409,7 +420,7 @@ def read(field: Field, text: str, question: Question) -> RatedAnswer:
 # %% ../../nbs/annotate/01_study.ipynb #dae521d9
 def is_mark(study: Study, target: str) -> bool:
     "Whether a target is a mark on a page, a turn or that it was skipped, and no verdict."
-    return study.settings.kind == "conversation" and (target == "skip" or target.startswith("turn-"))
+    return study.settings.kind == "conversation" and (target == "skip" or _TURN.fullmatch(target) is not None)
 
 
 def missing(study: Study, question: Question, answers: Mapping[str, RatedAnswer]) -> list[str]:

@@ -4,10 +4,11 @@ warning before.
 
 import pytest
 
+from mhbench.annotate.assignment import enrol
 from mhbench.annotate.export import ratings
 from mhbench.annotate.pages import question_view, texts
-from mhbench.annotate.store import differences, open_store
-from mhbench.annotate.study import QuestionPage, RatedAnswer, build_study, fields, missing
+from mhbench.annotate.store import Change, differences, open_store
+from mhbench.annotate.study import QuestionPage, RatedAnswer, build_study, fields, missing, present
 from mhbench.records.schema import Rating
 from mhbench.records.transcript import Transcript, Turn
 from mhbench.steps.graded import people_ratings
@@ -57,6 +58,21 @@ def test_a_study_of_conversations_says_what_is_read_and_needs_criteria():
         build_study("example", ENTRY | {"asks": {}}, transcript_items(TALKS))
     with pytest.raises(ValueError, match="must not have a name that the page uses; got 'skip'"):
         build_study("example", ENTRY | {"asks": {"skip": "?"}}, transcript_items(TALKS))
+
+
+def test_a_criterion_whose_name_begins_like_a_mark_is_rated(tmp_path):
+    "It was taken for a mark of a turn: in no rating, and the export of all answers failed at it."
+    study = build_study("example", ENTRY | {"asks": {"turn-taking": "Turn-taking?"}}, transcript_items(TALKS[:1]))
+    q = study.questions[0]
+    with open_store(tmp_path / "a.sqlite", study) as store:
+        enrol(store, study, ["r1"])
+        for k, (target, label) in enumerate({"turn-taking": "In part", "turn-2": "yes"}.items()):
+            shown = present(study, q, "r1").text()
+            store.save([Change(f"e{k}", "r1", q.question_id, 0, target, RatedAnswer(label=label), shown, k, None)])
+        (r,) = ratings(store).ratings
+    assert (r.target, r.label, r.variant["turns"]) == ("turn-taking", "In part", "2")
+    with pytest.raises(ValueError, match="must not have a name that the page uses; got 'turn-2'"):
+        build_study("example", ENTRY | {"asks": {"turn-2": "?"}}, transcript_items(TALKS[:1]))
 
 
 def test_ratings_of_the_page_stand_beside_a_judge_s():

@@ -613,3 +613,11 @@ def test_a_form_is_in_codes_that_tell_neither_target_nor_choice():
     assert page.heading == "page.question"
     practice = page._replace(question=page.question.model_copy(update={"role": "practice"}))
     assert practice.heading == "page.practice"
+
+
+@pytest.mark.parametrize("name", ["main", "comment", "Abstain", "span-logic"])
+def test_a_kind_of_error_has_no_name_of_another_field(name):
+    "Its tick would be kept under the name of the other field."
+    said = [Response(item_id="q1", study="example", model="m", mode="zero_shot", text="An answer.")]
+    with pytest.raises(ValueError, match=f"must not have a name that the page uses; got '{name}'"):
+        build_study("example", {"kind": "errors", "errors": {"logic": "Odd.", name: "x"}}, items(1), said)
