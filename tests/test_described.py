@@ -240,6 +240,23 @@ def test_a_rating_given_twice_is_refused_with_both_places(tmp_path):
     refused(tmp_path, HEAD + "i,r,3\ni,r,3\n", "the same at r.csv:2 and r.csv:3")
 
 
+def test_a_rater_is_one_in_two_spellings_of_the_name_and_rates_once(tmp_path):
+    "As pseudonyms take them: spaces doubled, an accent by itself. The table had two raters, the records one."
+    names = ("Zoë B", "Zoë  B", "Zoe\u0308 B")
+    apart = reads(tmp_path, HEAD + "".join(f"{k},{n},{k}\n" for k, n in enumerate(names, 1)))
+    assert apart.frame["rater"].nunique() == 1 and [r.rater for r in apart.records()] == ["rater-1"] * 3
+    assert set(apart.counts["rater"]) == {"Zoë B"}
+    refused(tmp_path, HEAD + "1,Zoë B,3\n1,Zoë  B,5\n", "a rating must be given once")
+
+
+def test_a_code_that_is_declared_missing_is_no_rating_in_another_spelling(tmp_path):
+    text = HEAD + "1,a1,99\n2,a1,99.0\n3,a1,+99\n4,a1,98.0\n"
+    table = reads(tmp_path, text, scale="0..100", missing="99")
+    assert named(table, "item", "score") == [("4", 98.0)] and int(table.counts["declared missing"].sum()) == 3
+    steps = reads(tmp_path, HEAD + "1,a1,01\n2,a1,1\n", scale=["01", "2"], missing="1")
+    assert named(steps, "item", "label") == [("1", "01")]
+
+
 def test_a_name_twice_in_a_header(tmp_path):
     refused(tmp_path, "item,rater,score,score\ni,r,3,4\n", "'score' twice (r.csv:1)", "rename one")
 

@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from ..errors import numbered, optional, refuse, settings_from
-from .pseudonyms import is_pseudonym, pseudonyms
+from .pseudonyms import is_pseudonym, normalise_name, pseudonyms
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
 from .table import Misfit, SheetMarks, cell, folded, json_rows, rows_as_csv, sheet_marks, text_rows
 
@@ -701,6 +701,15 @@ class _Reading:
             tuple[str, str], tuple[int, str, str]
         ] = {}  # place in values or -1, how it counts, label
         self.missing = {*part.missing, *(f"{x:g}" for m in part.missing if (x := as_number(m)) is not None)}
+        self.missing_numbers = {x for m in part.missing if (x := as_number(m)) is not None}
+        self.rater_by_text: dict[str, str] = {}
+
+    def rater(self, cell: Any) -> str:
+        "A rater's name in a cell, in one spelling."
+        text = cell_words(cell)
+        if text not in self.rater_by_text:
+            self.rater_by_text[text] = normalise_name(text)
+        return self.rater_by_text[text]
 
     def kind(self, rater: str, row: _Row) -> str:
         "A rater's kind, of a cell, or of the pattern that fits the name; then `panel` where cells hold means."
@@ -725,7 +734,8 @@ class _Reading:
 
     def add(self, row: _Row, cell_by_field: Mapping[str, Any], criteria_and_values: Iterable[tuple[str, Any]]) -> None:
         "The values of one cell, by criterion: ratings, or counts of why they are none."
-        item, target, rater, _, repeat, session = (cell_words(cell_by_field[f]) for f in RATING_FIELDS)
+        item, target, _, repeat, session = (cell_words(cell_by_field[f]) for f in RATING_FIELDS if f != "rater")
+        rater = self.rater(cell_by_field["rater"])
         if not item or not rater:
             empty_field = "rater" if item else "item"
             remedy = f"say {empty_field} in the description, or mend the cell"
@@ -760,8 +770,10 @@ class _Reading:
     def _read_value(self, criterion: str, text: str) -> tuple[int, str, str]:
         if criterion not in self.scales:
             self.scales[criterion] = self.part.scale_of(criterion)
-        if text in self.missing or not text:
-            return -1, "declared missing" if text in self.missing else _MISSING, text
+        is_missing_number = self.scales[criterion].kind == "numbers" and as_number(text) in self.missing_numbers
+        is_missing_code = text in self.missing or is_missing_number
+        if is_missing_code or not text:
+            return -1, "declared missing" if is_missing_code else _MISSING, text
         value_status, label, score = self.scales[criterion].read(text)
         if value_status not in (_RATED, _BESIDE):
             return -1, value_status, label
@@ -834,7 +846,7 @@ def _read_cell(r: _Reading, row: _Row, column: _Column) -> None:
         return
     if not column.keys and not criteria_and_values[0][0]:
         criteria_and_values = [(cell_words(cell_by_field["criterion"]), raw_value)]
-    rater_name = cell_words(cell_by_field["rater"])
+    rater_name = r.rater(cell_by_field["rater"])
     for criterion in (c for c, v in criteria_and_values if v is _NO_KEY):
         r.counts[r.kind(rater_name, row), rater_name, criterion, missing_reason] += 1
     if criteria_and_values := [(c, v) for c, v in criteria_and_values if v is not _NO_KEY]:

@@ -18,7 +18,7 @@ from ..errors import refuse
 from .database import connect, private_file, transaction
 
 # %% auto #0
-__all__ = ['is_pseudonym', 'RaterKey', 'rater_key', 'pseudonyms']
+__all__ = ['is_pseudonym', 'normalise_name', 'RaterKey', 'rater_key', 'pseudonyms']
 
 # %% ../../nbs/records/11_pseudonyms.ipynb #5b1e0a07
 _WHO = "rater|annotator|clinician|coder|expert|judge|participant|person|physician|psychiatrist|reader|reviewer"
@@ -40,7 +40,8 @@ CREATE TABLE IF NOT EXISTS raters (
 """
 
 
-def _normalise_name(name: str) -> str:
+def normalise_name(name: str) -> str:
+    "A name in the spelling under which it is the same name: NFC, single spaces."
     return " ".join(unicodedata.normalize("NFC", name).split())
 
 # %% ../../nbs/records/11_pseudonyms.ipynb #d74801e0
@@ -59,7 +60,7 @@ class RaterKey:
 
     def of(self, raters: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
         "The pseudonym of each rater; a new one is none that is known, given, or `taken`."
-        name_by_rater = {rater: _normalise_name(rater) for rater in raters}
+        name_by_rater = {rater: normalise_name(rater) for rater in raters}
         if "" in name_by_rater.values():
             refuse("pseudonyms: a rater must have a name; got an empty one; fill it in")
         used_pseudonyms = {p.casefold() for p in (*self.known.values(), *taken)}
@@ -76,7 +77,7 @@ class RaterKey:
 
     def called(self, rater: str) -> str:
         "The pseudonym of a name that is known; anything else as it stands."
-        return self.known.get(_normalise_name(rater), rater)
+        return self.known.get(normalise_name(rater), rater)
 
     @property
     def names(self) -> dict[str, str]:  # pseudonym -> name
@@ -99,7 +100,7 @@ class RaterKey:
 
     def forget(self, rater: str) -> None:
         "Delete a name, or the name behind a pseudonym, and overwrite its place in the file."
-        forgotten_names = [name for name, p in self.known.items() if _normalise_name(rater) in (name, p)]
+        forgotten_names = [name for name, p in self.known.items() if normalise_name(rater) in (name, p)]
         self.known = {name: p for name, p in self.known.items() if name not in forgotten_names}
         if self.file is not None and self.file.exists():
             with closing(connect(self.file)) as db:
