@@ -359,3 +359,34 @@ def test_labels_that_people_alone_would_need_are_the_fewest_of_a_width(seed):
 def test_a_judge_without_error_is_worth_as_many_labels_as_it_judged():
     row = certificate(card_moments(1.0, 2.0), 10**6, (6,)).iloc[0]  # over a thousand times as many as people gave
     assert row["worth"] == pytest.approx(10**6, rel=0.5) and row["saved"] == pytest.approx(1 - 6 / row["worth"])
+
+
+def test_cases_that_lie_in_several_strata_are_one_unit():
+    "A label twice, once in each of two strata, says no more than once, whatever the order of the rows."
+    rng = np.random.default_rng(12)
+    label = rng.normal(size=40)
+    people, cases, strata = np.tile(label, 2), np.tile(np.arange(40), 2), np.repeat(["a", "b"], 40)
+    got = prediction_powered(people, people, clusters=cases, strata=strata)
+    spread = label.var(ddof=1)
+    assert got.se == pytest.approx(np.sqrt(spread / 80 + 39 * spread / 40**2 / 2))  # .5 (y - mean) / 40 in each
+    once = estimate(mean, label, seed=0)
+    assert (got.both.ci_low, got.both.ci_high) == pytest.approx((once.ci_low, once.ci_high), abs=0.02)
+    order = rng.permutation(80)
+    mixed = prediction_powered(people[order], people[order], clusters=cases[order], strata=strata[order])
+    assert mixed.both[2:5] == pytest.approx(got.both[2:5])
+
+
+def test_answers_to_one_case_in_two_strata_are_covered():
+    rng = np.random.default_rng(13)
+    cases, strata = np.repeat(np.arange(40), 6), np.tile([0, 0, 0, 1, 1, 1], 40)
+    n_covered, values, se = 0, [], []
+    for _ in range(200):
+        truth = 50 + 10 * strata + np.repeat(rng.normal(0, 10, 40), 6) + rng.normal(0, 3, 240)
+        judge = truth + rng.normal(0, 20, 240)
+        people = np.where(rng.random(240) < np.where(strata == 0, 0.7, 0.4), truth, np.nan)
+        got = prediction_powered(people, judge, clusters=cases, strata=strata)
+        n_covered += got.both.ci_low <= 55 <= got.both.ci_high
+        values.append(got.both.estimate)
+        se.append(got.se)
+    assert n_covered >= 186  # 178 where strata count as independent
+    assert np.mean(se) == pytest.approx(np.std(values), rel=0.15)

@@ -50,6 +50,7 @@ class _Part(NamedTuple):
     df: float
     third: float  # central moment
     power: float
+    deviation_of_unit: Any = 0.0  # (clusters,) what each adds to the value
 
 
 def _with_pairs(m: ClusterMean, spread: float, power: float, n_added_pairs: float) -> tuple[float, float]:
@@ -109,7 +110,7 @@ def _estimate_stratum(
     residual = (y - power_in_stratum * f)[is_labelled]
     m = cluster_mean(residual, unit[is_labelled])
     unlabelled_mean = cluster_mean(f[~is_labelled], unit[~is_labelled])
-    n_cluster_codes = int(unit.max()) + 1
+    n_cluster_codes = settings["n_units"]
     labelled_residual_sums = np.bincount(unit[is_labelled], residual - residual.mean(), n_cluster_codes)
     unlabelled_sums = (
         np.bincount(unit[~is_labelled], f[~is_labelled] - unlabelled_mean.mean, n_cluster_codes)
@@ -117,18 +118,20 @@ def _estimate_stratum(
         else 0 * labelled_residual_sums
     )
     covariance = float(labelled_residual_sums @ unlabelled_sums) / (m.n * max(unlabelled_mean.n, 1))
+    deviation_of_unit = labelled_residual_sums / m.n + power_in_stratum * unlabelled_sums / max(unlabelled_mean.n, 1)
     spread = float(residual.var(ddof=1)) if m.n > 1 else np.nan
     if not settings["small_sample"]:  # variances by n, as the paper has them
         m, unlabelled_mean = (
             x._replace(se=x.se * np.sqrt(1 - 1 / max(x.n, 1)), df=np.inf, skewness=0.0) for x in (m, unlabelled_mean)
         )
-        return _combined_mean(m, spread, unlabelled_mean, covariance, power_in_stratum)
+        part = _combined_mean(m, spread, unlabelled_mean, covariance, power_in_stratum)
+        return part._replace(deviation_of_unit=deviation_of_unit)
     n_added_pairs = (
         ndtri(0.5 + settings["level"] / 2) ** 2 / 4 * is_labelled.sum() / settings["labels"]
         if settings["share"]
         else 0.0
     )
-    return _combined_mean(
+    part = _combined_mean(
         m,
         spread,
         unlabelled_mean,
@@ -137,6 +140,7 @@ def _estimate_stratum(
         n_added_pairs,
         _fit_variance_factor(n_cases) if is_tuned and power_in_stratum > 0 else 1.0,
     )
+    return part._replace(deviation_of_unit=deviation_of_unit)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #ec8484e6
 class Powered(NamedTuple):
@@ -148,20 +152,37 @@ class Powered(NamedTuple):
 
 
 def _mean_limits(
-    parts: list[_Part], stratum_weights: np.ndarray, uses_normal_limits: bool, level: float
+    parts: list[_Part],
+    stratum_weights: np.ndarray,
+    uses_normal_limits: bool,
+    level: float,
+    covariance: float = 0.0,  # of the strata, in sum
+    largest_df: float = np.inf,
 ) -> tuple[float, float, float]:
     "Limits and standard error of the strata's mean."
-    variance = float(stratum_weights**2 @ [p.variance for p in parts])
+    independent_variance = float(stratum_weights**2 @ [p.variance for p in parts])
+    variance = max(0.0, independent_variance + covariance)
     centre = float(stratum_weights @ [p.centre for p in parts])
     se = np.sqrt(variance)
     if not se > NO_WIDTH:
         return np.nan, np.nan, float(se)
-    df = variance**2 / float(stratum_weights**4 @ [p.variance**2 / p.df for p in parts])
+    df = independent_variance**2 / float(stratum_weights**4 @ [p.variance**2 / p.df for p in parts])
+    df = min(df, largest_df)
     skewness = float(stratum_weights**3 @ [p.third for p in parts]) / se**3
     if uses_normal_limits:
         return centre - ndtri(0.5 + level / 2) * se, centre + ndtri(0.5 + level / 2) * se, float(se)
     low, high = mean_limits(ClusterMean(centre, se, df, 0, 0, skewness), 0.5 - level / 2)
     return float(low), float(high), float(se)
+
+
+def _shared_units(
+    parts: list[_Part], stratum_weights: np.ndarray, unit: np.ndarray, stratum_codes: np.ndarray, n_cases: int
+) -> tuple[float, float]:
+    "Twice the covariances of strata that have cases in common, and the most degrees of freedom; 0 and inf without one."
+    if len(set(zip(unit.tolist(), stratum_codes.tolist()))) == len(set(unit.tolist())):
+        return 0.0, np.inf
+    deviations = np.array([w * p.deviation_of_unit for w, p in zip(stratum_weights, parts)])  # (strata, units)
+    return float((deviations.sum(0) ** 2).sum() - (deviations**2).sum()), max(1.0, n_cases - 1.0)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #743d07c1
 def _checked_arrays(function: str, people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
@@ -203,6 +224,7 @@ def prediction_powered(
     if not len(y) or (np.bincount(stratum_codes, is_labelled) == 0).any():
         return Powered(Estimate.from_limits(np.nan, **counts_and_level), 0.0, np.nan)
     settings = {"share": share, "small_sample": small_sample, "level": level, "labels": counts_and_level["n"]}
+    settings["n_units"] = int(unit.max()) + 1
     stratum_estimates = [
         _estimate_stratum(y[stratum_codes == g], f[stratum_codes == g], unit[stratum_codes == g], power, settings)
         for g in range(int(stratum_codes.max()) + 1)
@@ -211,7 +233,13 @@ def prediction_powered(
     mean_power = float(stratum_weights @ [p.power for p in stratum_estimates])
     value = float(stratum_weights @ [p.value for p in stratum_estimates])
     is_unclustered_share = counts_and_level["n_clusters"] == counts_and_level["n"] and share
-    low, high, se = _mean_limits(stratum_estimates, stratum_weights, is_unclustered_share or not small_sample, level)
+    low, high, se = _mean_limits(
+        stratum_estimates,
+        stratum_weights,
+        is_unclustered_share or not small_sample,
+        level,
+        *_shared_units(stratum_estimates, stratum_weights, unit, stratum_codes, counts_and_level["n_clusters"]),
+    )
     if len(stratum_estimates) == 1 and mean_power == 0 and small_sample:
         possible_range = (0.0, 1.0) if share else within
         people_estimate = estimate(
