@@ -390,3 +390,29 @@ def test_answers_to_one_case_in_two_strata_are_covered():
         se.append(got.se)
     assert n_covered >= 186  # 178 where strata count as independent
     assert np.mean(se) == pytest.approx(np.std(values), rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("people", "judge", "settings", "message"),
+    [
+        (100.0, 1.0, {"share": True}, r"people must lie between 0 and 1 for a share; got 100 \(answer 0\)"),
+        (1.0, 100.0, {"share": True}, r"judge must lie between 0 and 1 for a share; got 100 \(answer 0\)"),
+        (-1.0, 1.0, {"share": True}, "people must lie between 0 and 1 for a share; got -1"),
+        (1.0, 1.0, {"power": -0.5}, "power must lie between 0 and 1; got -0.5"),
+        (1.0, 1.0, {"power": 1.5}, "power must lie between 0 and 1; got 1.5"),
+        (1.0, 1.0, {"power": np.nan}, "power must lie between 0 and 1; got nan"),
+        (np.inf, 1.0, {}, "people must be finite"),
+        (1.0, np.inf, {}, "judge must be finite"),
+    ],
+)
+def test_percentages_are_no_shares_and_a_judge_has_no_negative_weight(people, judge, settings, message):
+    "A share of percentages was cut to 1, and of a negative power only the half that people labelled was taken off."
+    labels = np.where(np.arange(60) < 20, np.arange(60) % 2.0, np.nan)
+    labels[0] = people
+    verdicts = np.arange(60) % 2.0
+    verdicts[0] = judge
+    with pytest.raises(ValueError, match=f"prediction_powered: {message}"):
+        prediction_powered(labels, verdicts, **settings)
+    if "share" in settings:
+        with pytest.raises(ValueError, match=f"pilot_moments: {message}"):
+            pilot_moments(np.append(labels[:8], 0.0), verdicts[:9], share=True)

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from ..errors import refuse
 from .estimate import NO_WIDTH, Estimate, estimate, fewest_clusters, mean_limits
-from .resample import ClusterMean, as_numbers, cluster_mean, group_codes, mean
+from .resample import ClusterMean, as_numbers, check_numbers, cluster_mean, group_codes, mean
 
 # %% auto #0
 __all__ = ['tuned_power', 'Powered', 'prediction_powered', 'Pilot', 'pilot_moments', 'card_moments', 'planned_width',
@@ -185,12 +185,25 @@ def _shared_units(
     return float((deviations.sum(0) ** 2).sum() - (deviations**2).sum()), max(1.0, n_cases - 1.0)
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #743d07c1
-def _checked_arrays(function: str, people: Any, judge: Any, clusters: Any, strata: Any) -> tuple[np.ndarray, ...]:
+def _checked_arrays(
+    function: str, people: Any, judge: Any, clusters: Any, strata: Any, share: bool
+) -> tuple[np.ndarray, ...]:
     y = as_numbers(people)
     f = as_numbers(judge)
     if y.shape != f.shape or y.ndim != 1 or np.isnan(f).any():
         actual = f"{y.shape} and {f.shape}, {np.isnan(f).sum()} NaN"
         refuse(f"{function}: people and judge must have one number an answer, and judge no NaN; got {actual}")
+    check_numbers(function, "answer", people=y, judge=f)
+    for argument, x in (("people", y), ("judge", f)) if share else ():
+        is_outside = (x < 0) | (x > 1)
+        if is_outside.any():
+            place = f"answer {is_outside.argmax()}"
+            remedy = "divide percentages by 100, or leave out share"
+            refuse(
+                f"{function}: {argument} must lie between 0 and 1 for a share; got {x[is_outside][0]:g}",
+                place=place,
+                remedy=remedy,
+            )
     unit = group_codes(function, clusters, len(y))
     return y, f, unit, np.zeros(len(y), int) if strata is None else group_codes(function, strata, len(y), "strata")
 
@@ -212,9 +225,12 @@ def prediction_powered(
 
     Source: Angelopoulos et al. 2023 (Science 382:669); Angelopoulos, Duchi and Zrnic 2023 (PPI++); Fisch et al. 2024
     (strata); Cochran 1977, sections 7.7 and 12.5; Agresti and Coull 1998, Bonett and Price 2012 (shares).
-    Raises: ValueError for two shapes, or an answer without a verdict.
+    Raises: ValueError for two shapes, an answer without a verdict, labels of a share outside 0 to 1, or such a power.
     """
-    y, f, unit, stratum_codes = _checked_arrays("prediction_powered", people, judge, clusters, strata)
+    function = "prediction_powered"
+    y, f, unit, stratum_codes = _checked_arrays(function, people, judge, clusters, strata, share)
+    if power is not None and not 0 <= power <= 1:
+        refuse(f"{function}: power must lie between 0 and 1; got {power}", remedy="leave it out: it is tuned")
     is_labelled = ~np.isnan(y)
     counts_and_level: dict[str, Any] = {
         "n": int(is_labelled.sum()),
@@ -298,7 +314,7 @@ def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
 # %% ../../nbs/stats/14_prediction_powered.ipynb #0b510a57
 def pilot_moments(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
     "The moments of a pilot: six answers (n,) or more that both have labelled. Raises: ValueError for fewer, or a NaN."
-    y, f, unit, _ = _checked_arrays("pilot_moments", people, judge, clusters, None)
+    y, f, unit, _ = _checked_arrays("pilot_moments", people, judge, clusters, None, share)
     n_labelled = int((~np.isnan(y)).sum())
     if n_labelled < max(len(y), fewest_clusters()):
         actual = f"{n_labelled} of {len(y)} labelled by people; leave the others out"
