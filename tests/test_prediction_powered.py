@@ -416,3 +416,10 @@ def test_percentages_are_no_shares_and_a_judge_has_no_negative_weight(people, ju
     if "share" in settings:
         with pytest.raises(ValueError, match=f"pilot_moments: {message}"):
             pilot_moments(np.append(labels[:8], 0.0), verdicts[:9], share=True)
+
+
+def test_a_pilot_of_one_case_does_not_say_how_much_its_answers_are_alike():
+    people = np.arange(12) % 2.0
+    with pytest.raises(ValueError, match="clusters must be two cases or more; got one for all 12 answers"):
+        pilot_moments(people, people, clusters=["c"] * 12, share=True)
+    assert pilot_moments(people, people, clusters=["c"] * 6 + ["d"] * 6, share=True).n_clusters == 2

@@ -313,7 +313,10 @@ def _design_effect(x: np.ndarray, unit: np.ndarray) -> float:
 
 # %% ../../nbs/stats/14_prediction_powered.ipynb #0b510a57
 def pilot_moments(people: Any, judge: Any, *, clusters: Any = None, share: bool = False) -> Pilot:
-    "The moments of a pilot: six answers (n,) or more that both have labelled. Raises: ValueError for fewer, or a NaN."
+    """The moments of a pilot: six answers (n,) or more that both have labelled, of two cases or more.
+
+    Raises: ValueError for fewer, or a NaN.
+    """
     y, f, unit, _ = _checked_arrays("pilot_moments", people, judge, clusters, None, share)
     n_labelled = int((~np.isnan(y)).sum())
     if n_labelled < max(len(y), fewest_clusters()):
@@ -321,6 +324,9 @@ def pilot_moments(people: Any, judge: Any, *, clusters: Any = None, share: bool 
         refuse(
             f"pilot_moments: people and judge must both have labelled all answers, six answers or more; got {actual}"
         )
+    if len(set(unit.tolist())) < 2:
+        remedy = "how much answers to one case are alike shows only beside another case: add one"
+        refuse(f"pilot_moments: clusters must be two cases or more; got one for all {len(y)} answers", remedy=remedy)
     (a, c), (_, b) = np.cov(y, f)
     squared_correlation = c**2 / (a * b) if a * b > 1e-12 else 0.0
     adjusted_squared_correlation = max(0.0, 1 - (1 - squared_correlation) * (len(y) - 1) / (len(y) - 2))
