@@ -35,10 +35,12 @@ def agresti_coull(share: float, n: float, level: float = 0.95) -> tuple[float, f
     """Agresti and Coull's interval for a share of n independent units; an effective n need not be whole.
 
     Source: Agresti and Coull 1998; Brown, Cai and DasGupta 2001, section 4.1.2.
-    Raises: ValueError for a share outside 0 to 1, or n that is not above 0.
+    Raises: ValueError for a share or a level outside 0 to 1, or n that is not above 0.
     """
     if not (n > 0 and 0 <= share <= 1):
         refuse(f"agresti_coull: share must be between 0 and 1, and n above 0; got share {share}, n {n}")
+    if not 0 < level < 1:
+        refuse(f"agresti_coull: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
     z = float(ndtri(0.5 + level / 2))
     centre = (n * share + z * z / 2) / (n + z * z)
     half_width = z * float(np.sqrt(centre * (1 - centre) / (n + z * z)))
@@ -244,13 +246,14 @@ def _estimate_bounded_mean(
     x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool, value_range: tuple[float, float]
 ) -> Estimate:
     "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
-    low, high = value_range
+    low, high = (0.0, 1.0) if share else value_range
     observed_values = x[~np.isnan(x)]
+    if len(observed_values) and (observed_values.min() < low - NO_WIDTH or observed_values.max() > high + NO_WIDTH):
+        actual = f"{observed_values.min():g} to {observed_values.max():g}"
+        remedy = "divide percentages by 100, or leave out share" if share else "mend them, or within"
+        refuse(f"estimate: values must be within {low:g} and {high:g}; got {actual}", remedy=remedy)
     if share or not np.isfinite(value_range).all() or not len(observed_values) or not observed_values.std() > NO_WIDTH:
         return _estimate_mean(x, clusters, level, share)
-    if np.nanmin(x) < low or np.nanmax(x) > high:
-        actual = f"{np.nanmin(x):g} to {np.nanmax(x):g}"
-        refuse(f"estimate: values must be within {low:g} and {high:g}; got {actual}; mend them, or within")
     e = _estimate_mean((x - low) / (high - low), clusters, level, True)
     rescaled_mean, rescaled_low, rescaled_high = (low + (high - low) * x for x in (e.estimate, e.ci_low, e.ci_high))
     return e._replace(estimate=rescaled_mean, ci_low=rescaled_low, ci_high=rescaled_high)
@@ -294,7 +297,8 @@ def estimate(
 
     Source: Bell and McCaffrey 2002, Hall 1992 (means); Agresti and Coull 1998, Clopper and Pearson 1934, Korn and
     Graubard 1998 (shares); Efron 1979, Hesterberg 2015 (other numbers).
-    Raises: ValueError for values outside `within`, several numbers, or a level that is not between 0 and 1.
+    Raises: ValueError for values outside `within`, of a mean that is a share those outside 0 to 1, several numbers, or
+    a level that is not between 0 and 1.
     """
     arrays = tuple(plain_array(a) for a in arrays)
     if arrays and all(a.ndim and a.shape[axis] == 0 for a in arrays):
@@ -323,12 +327,14 @@ def proportion(k: int, n: int, level: float = 0.95) -> Estimate:
     """The share of k in n independent units; NaN where n is 0.
 
     Source: Agresti and Coull 1998; Clopper and Pearson 1934 (few units).
-    Raises: ValueError where k is not 0 to n, or the level not between 0 and 1.
+    Raises: ValueError where k is not 0 to n, one of them is not whole, or the level not between 0 and 1.
     """
     if not n:
         return Estimate.from_limits(np.nan, n=0, level=level)
     if not 0 <= k <= n:
         refuse(f"proportion: k must be between 0 and n; got k={k}, n={n}")
+    if k % 1 or n % 1:
+        refuse(f"proportion: k and n must be whole numbers; got k={k}, n={n}", remedy="take estimate for a mean")
     low, high, kind = count_limits(k, n, level)
     return Estimate.from_limits(k / n, low, high, n=n, level=level, kind=kind)
 
