@@ -251,3 +251,11 @@ def test_a_missing_or_blank_sample_has_no_vote(nothing):
     assert metrics.majority_vote([("A", "C"), nothing, ("A", "C")]) == (("A", "C"), 2, 2, False)
     assert metrics.majority_vote([nothing]) == (None, 0, 0, False)
     assert metrics.accuracy(["A", "B"], ["A", nothing]) == 0.5
+
+
+@pytest.mark.parametrize(("truth", "answers"), [([1, 0, 1], ["1", None, "1"]), (["1", "0"], [1, 0])])
+def test_texts_beside_numbers_are_no_wrong_answers(truth, answers):
+    for measure in (metrics.accuracy, metrics.f1):
+        with pytest.raises(ValueError, match=f"{measure.__name__}: truth and answers must be of one kind"):
+            measure(truth, answers)
+    assert metrics.accuracy([1, 0, 1], [1.0, None, True]) == 2 / 3 and metrics.accuracy([1, 0], [None, None]) == 0

@@ -38,7 +38,14 @@ def _coded_pair(truth, answers, function, classes=None) -> tuple[np.ndarray, np.
         refuse(
             f"{function}: truth must not be missing; got {truth[unit]!r} (unit {unit}); leave out units without a key"
         )
-    observed_classes = set(truth) | {x for x in answers if not _is_missing(x)}
+    given_answers = {x for x in answers if not _is_missing(x)}
+    is_text_of_argument = [{isinstance(x, str) for x in labels} for labels in (truth, given_answers)]
+    if all(is_text_of_argument) and not set.intersection(*is_text_of_argument):
+        unit = next(i for i, x in enumerate(answers) if not _is_missing(x))
+        actual = f"{truth[unit]!r} and {answers[unit]!r}"
+        remedy = "write both as texts, or both as numbers: a text equals no number"
+        refuse(f"{function}: truth and answers must be of one kind; got {actual}", place=f"unit {unit}", remedy=remedy)
+    observed_classes = set(truth) | given_answers
     class_names = list(classes) if classes is not None else sorted(observed_classes, key=lambda x: (str(type(x)), x))
     unknown_classes = set(truth) - set(class_names)
     if unknown_classes:
