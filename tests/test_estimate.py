@@ -406,3 +406,11 @@ def test_an_average_weighs_by_the_inverse_variance_and_a_floor():
         with pytest.raises(ValueError, match="share must be between 0 and 1, and n above 0"):
             agresti_coull(share, n)
     assert agresti_coull(0.0, 0.5)[0] == 0.0 and agresti_coull(1.0, 0.5)[1] == 1.0
+
+
+def test_an_annotation_without_a_value_is_in_no_mean_and_no_count():
+    values = np.array([np.nan] * 5 + [50.0, 60, 70, 50, 60, 70, 50, np.nan, 40])
+    got = group_means(values, np.repeat(["a", "b"], [12, 2]))
+    assert got.n.tolist() == [7, 1] and got.mean.n == 8 and got.mean.estimate[0] == pytest.approx(410 / 7)
+    several = group_means(np.column_stack([values, np.where(np.isnan(values), 5.0, np.nan)]), np.repeat(["a", "b"], 7))
+    assert several.n.tolist() == [7, 7]

@@ -51,7 +51,7 @@ class GroupMeans(NamedTuple):
 
     groups: np.ndarray  # (G,) sorted
     mean: Interval  # values (G, ...); NaN limits where a group is small or does not vary; its n counts annotations
-    n: np.ndarray  # (G,) annotations in each
+    n: np.ndarray  # (G,) annotations with a value in each
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #4448e6ef
 FEWEST_RATINGS = 7  # with six skewed scores intervals cover 91 to 92%
@@ -71,8 +71,9 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     if (values_outside := v[(v < 0) | (v > 100)]).size:
         refuse(f"group_means: values must lie between 0 and 100; got {values_outside[0]:g}")
     code = group_codes("group_means", g, len(v), "groups", sort=True)
-    group_names, group_sizes = np.unique(g), np.bincount(code)
-    scaled_values = v.reshape(len(v), -1) / 100
+    group_names, scaled_values = np.unique(g), v.reshape(len(v), -1) / 100
+    has_value = (~np.isnan(scaled_values)).any(1)
+    n_annotations = np.bincount(code, has_value).astype(int)
     k = sums_by(code, ~np.isnan(scaled_values))
     p = divide(sums_by(code, np.nan_to_num(scaled_values)), k)
     group_squares = sums_by(code, np.nan_to_num(scaled_values - p[code]) ** 2)
@@ -86,8 +87,8 @@ def group_means(values: np.ndarray, groups: np.ndarray, *, level: float = 0.95) 
     empty_replicates = np.empty((0, *mean_and_limits_in_percent[0].shape))
     return GroupMeans(
         group_names,
-        Interval(mean_and_limits_in_percent[0], low, high, len(v), empty_replicates, 0, level, "t"),
-        group_sizes,
+        Interval(mean_and_limits_in_percent[0], low, high, int(has_value.sum()), empty_replicates, 0, level, "t"),
+        n_annotations,
     )
 
 # %% ../../nbs/stats/09_soft_labels.ipynb #06280fdc
