@@ -473,6 +473,45 @@ def test_a_file_that_does_not_fit_is_refused_before_anything_is_asked(top, capsy
     assert not server.asked
 
 
+def test_a_folder_with_somebody_s_files_is_refused_before_anything_is_asked(top, capsys):
+    folder, server, file = top
+    (folder / "ratings.csv").write_text("mine")
+    (folder / "logs").mkdir()
+    (folder / "out" / "logs").mkdir(parents=True)
+    (folder / "out" / "logs" / "run.log").write_text("mine")
+    (folder / "plain").write_text(yaml.safe_dump(file))
+    (folder / "gone.yaml").write_text(yaml.safe_dump(file | {"people": "nobody.csv"}))
+    for command, words in (
+        (["talks.yaml", "--to", "."], "got 'ratings.csv', which would be replaced"),
+        (["talks.yaml", "--to", "out"], "got 'run.log'"),
+        (["plain"], "--to must be a folder; got the file 'plain'"),
+        (["gone.yaml"], "nobody.csv"),
+    ):
+        assert main(["converse", *command]) == 1
+        assert words in capsys.readouterr().err
+    assert not server.asked and (folder / "ratings.csv").read_text() == "mine"
+
+
+def test_a_folder_of_an_earlier_run_is_written_again_and_one_of_another_study_is_not(top, capsys):
+    folder, server, file = top
+    (folder / ".git").mkdir()
+    (folder / "out").mkdir()
+    small = file | {"personas": {"Ada": "A."}, "runs": 1, "turns": 1, "judges": ["j1"]}
+    for criteria, names in (({"warm": "unclear?"}, {"unread.csv"}), ({"warm": "Is it warm?"}, {"scores.csv"})):
+        (folder / "talks.yaml").write_text(yaml.safe_dump(small | {"criteria": criteria}))
+        assert main(["converse", "talks.yaml", "--to", "out"]) == 0
+        assert {f.name for f in (folder / "out").glob("*.csv")} == {"ratings.csv"} | names
+    ignored = (folder / "out" / ".gitignore").read_text().split("\n")
+    assert {"/transcripts.jsonl", "/ratings.csv", "/scores.csv"} <= set(ignored)
+    assert (folder / "out" / "transcripts.jsonl").stat().st_mode & 0o077 == 0
+    n_asked = len(server.asked)
+    for change in ({"study": "other"}, {"people": "out/ratings.csv"}):
+        (folder / "talks.yaml").write_text(yaml.safe_dump(small | change))
+        assert main(["converse", "talks.yaml", "--to", "out"]) == 1
+        assert "which would be replaced" in capsys.readouterr().err
+    assert len(server.asked) == n_asked
+
+
 def test_a_bundle_s_personas_are_played_and_the_plan_takes_the_longest_walk(top, capsys):
     folder, server, file = top
     rows = [

@@ -23,7 +23,8 @@ from ..errors import refuse, say
 
 # %% auto #0
 __all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path', 'stage_folder',
-           'damaged', 'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database', 'staged_folder']
+           'damaged', 'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database', 'refuse_foreign_files',
+           'staged_folder']
 
 # %% ../../nbs/records/04_database.ipynb #14ed81a0
 def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
@@ -238,8 +239,8 @@ def _changed_files(folder: Path, digest_by_name: dict[str, str]) -> list[str]:  
     return [n for n in file_names if n not in file_by_name or digest_by_name.get(n) != sha256_file(file_by_name[n])]
 
 
-def _refuse_foreign_files(folder: Path, path: str | Path) -> None:
-    "Refuse a place in which something lies that no export has written."
+def refuse_foreign_files(folder: Path, path: str | Path) -> None:
+    "Refuse a folder in which something lies that no export has written. Raises: FileExistsError."
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     checksum_text = (folder / SUMS).read_text(encoding="utf-8") if (folder / SUMS).is_file() else ""
@@ -259,7 +260,7 @@ def staged_folder(to: str | Path) -> Iterator[Callable[[str, bytes], Path]]:  # 
     """Write files that appear in a folder together, checked, when the block ends; or not at all. Raises:
     FileExistsError where the folder holds somebody's work; RuntimeError where the disk holds other bytes."""
     folder = Path(to).expanduser().absolute()
-    _refuse_foreign_files(folder, to)
+    refuse_foreign_files(folder, to)
     partial_folder, replaced_folder = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("partial", "old"))
     shutil.rmtree(partial_folder, ignore_errors=True)  # of a process that was killed
     private_folder(partial_folder, ignored=True)

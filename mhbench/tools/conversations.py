@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +25,10 @@ from ..ask.client import Recorder
 from ..ask.conversation import Speaker, Talk, TalkLimits, converse
 from ..ask.walked import BEST_PRACTICE, HIGH_HARM, NOT_RELEVANT, WalkedRubric, persona_prompt, read_walked
 from ..errors import numbered, refuse, settings_from
-from ..records.database import private_folder, staged_folder
+from ..records.database import make_private, private_folder, refuse_foreign_files, staged_folder
 from ..records.described import write_ratings
 from ..records.schema import Name, Rating, Record
-from ..records.transcript import Scenario, Transcript, scripted_cases, write_transcripts
+from ..records.transcript import Scenario, Transcript, read_transcripts, scripted_cases, write_transcripts
 from ..registry import read_yaml
 from ..run.asking import asking, capped
 from ..run.graph import root
@@ -246,12 +246,48 @@ def _planned(s: ConversationFile, calls: Sequence, n_conversation_calls: int) ->
     return pd.DataFrame(rows, columns=PLAN_COLUMNS)
 
 # %% ../../nbs/tools/18_conversations.ipynb #686ee3d3
+_TABLE_FILES = ("ratings.csv", "ratings.yaml", "unread.csv", "card.csv", "scores.csv")
+
+
+def _transcripts_of_study(path: Path, study: str) -> bool:
+    "Whether a file holds transcripts of a study alone, as an earlier run leaves it."
+    try:
+        return {t.study for t in read_transcripts(path)} <= {study}
+    except (OSError, ValueError):
+        return False
+
+
+def _output_folder(to: str | None, file: Path, study: str, input_files: Iterable[Path]) -> Path:
+    "The folder to write into. Raises: FileExistsError where a file there is not of an earlier run of the study."
+    folder = Path(to).expanduser() if to else file.with_suffix("")
+    remedy = "name another folder with --to, or move the file away"
+    if folder.exists() and not folder.is_dir():
+        refuse(f"converse: --to must be a folder; got the file {str(folder)!r}", remedy=remedy, error=FileExistsError)
+    output_files = [folder / name for name in ("transcripts.jsonl", *_TABLE_FILES) if (folder / name).exists()]
+    if output_files and _transcripts_of_study(folder / "transcripts.jsonl", study):
+        input_paths = {f.resolve() for f in input_files}
+        output_files = [f for f in output_files if f.resolve() in input_paths]
+    if output_files:
+        actual = f"{str(output_files[0])!r}, which would be replaced"
+        rule = f"--to must be a new folder, or one of an earlier run of {study}"
+        refuse(f"converse: {rule}; got {actual}", remedy=remedy, error=FileExistsError)
+    refuse_foreign_files(folder / "logs", folder / "logs")
+    return folder
+
+
+def _people_file(s: ConversationFile, file: Path) -> Path:
+    return file.parent / Path(s.people).expanduser()
+
+
 def _write(
     s: ConversationFile, results: Conversations, rubric: WalkedRubric | None, file: Path, to: Path, private: bool
 ):
     "Write what there is; the files, and a sentence for the terminal each."
     spoken_transcripts = [t for t in results.transcripts if t.turns]
-    yield write_transcripts(results.transcripts, to / "transcripts.jsonl"), f"{len(spoken_transcripts)} conversations"
+    transcripts_file = write_transcripts(results.transcripts, to / "transcripts.jsonl")
+    for name in _TABLE_FILES:  # of an earlier run
+        (to / name).unlink(missing_ok=True)
+    yield transcripts_file, f"{len(spoken_transcripts)} conversations"
     if spoken_transcripts:
         with staged_folder(to / "logs") as write_log:
             log_files = transcript_logs(spoken_transcripts, datetime.now(UTC), write_log, private=private)
@@ -262,7 +298,7 @@ def _write(
     scale_by_criterion = {c.name: c.scale for c in criteria} or dict.fromkeys(
         rubric.dimensions if rubric else [], HARM_SCALE
     )
-    all_people = people_ratings(ratings_of_file(file.parent / s.people), spoken_transcripts) if s.people else []
+    all_people = people_ratings(ratings_of_file(_people_file(s, file)), spoken_transcripts) if s.people else []
     people = [r for r in all_people if r.criterion in scale_by_criterion]
     other_criteria = sorted({str(r.criterion) for r in all_people} - set(scale_by_criterion))
     ratings = [*with_unread(results.graded, spoken_transcripts, list(scale_by_criterion)), *people]
@@ -297,6 +333,10 @@ def _converse(a: argparse.Namespace) -> None:
     p = load_params(root() / a.params)
     rubric = read_walked(path.parent / Path(s.rubric).expanduser()) if s.rubric else None
     scenarios = scenarios_of(s, path.parent, rubric)
+    cases_file = path.parent / Path(s.cases).expanduser()
+    output_folder = _output_folder(a.to, path, s.study, (path, cases_file, _people_file(s, path)))
+    if s.people:  # refused before anything is asked
+        ratings_of_file(_people_file(s, path))
     abort_reasons: list[str] = []
     with ExitStack() as stack:
         entries = _models_of_file(p, [*s.models, *s.patients, *s.judges], stack, path.name)
@@ -309,8 +349,10 @@ def _converse(a: argparse.Namespace) -> None:
             return print("Turns and replies that are not there yet count at their longest.")
         budget = Budget(**s.budget.model_dump()) if s.budget else None
         results = hold_and_grade(s, scenarios, entries, rubric, abort_reasons, budget=budget, **options)
-    to = private_folder(Path(a.to).expanduser() if a.to else path.with_suffix(""), ignored=True)
+    to = private_folder(output_folder, ignored=True)
     for file, text in _write(s, results, rubric, path, to, a.private):
+        output_files = [to / name for name in ("transcripts.jsonl", *_TABLE_FILES)]
+        make_private([f for f in output_files if f.exists()], ignored=True)
         print(f"{os.path.relpath(file)}: {text}" if "\n" not in text else f"{os.path.relpath(file)}:\n{text}")
     costs = [t.cost_usd for t in results.transcripts]
     is_partly_uncounted = [t.ended == "failed" or any(turn.uncounted for turn in t.turns) for t in results.transcripts]
