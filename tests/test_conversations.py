@@ -512,6 +512,28 @@ def test_a_folder_of_an_earlier_run_is_written_again_and_one_of_another_study_is
     assert len(server.asked) == n_asked
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"personas": {"Anna B": "x", "Anna-B": "y"}}, "must differ by more than spaces and hyphens; got 'Anna B' and"),
+        ({"personas": {"Ada": " "}}, "a persona must have a name and a text; got 'Ada' without"),
+        ({"personas": {" ": "x"}}, "a persona must have a name and a text; got ' ' without"),
+        ({"models": ["bot", "bot"]}, "models must name each model once; got bot again"),
+        ({"patients": ["patient", "patient"]}, "patients must name each model once"),
+        ({"judges": ["j1", "j2", "j1"]}, "judges must name each model once; got j1 again"),
+        ({"options": []}, "options of asks must be two or more .*got none"),
+        ({"options": ["met"]}, "options of asks must be two or more"),
+        ({"options": ["met", "Met."]}, "options of asks must be two or more .*got met, Met"),
+        ({"criteria": {"warm": {"text": "Warm?", "options": ["no", ""]}}}, "options of warm must be two or more"),
+    ],
+)
+def test_names_and_options_that_cannot_be_told_apart_are_refused_before_anything_is_asked(top, capsys, change, words):
+    folder, server, file = top
+    (folder / "talks.yaml").write_text(yaml.safe_dump(file | change))
+    assert main(["converse", "talks.yaml"]) == 1 and not server.asked
+    assert re.search(words, capsys.readouterr().err)
+
+
 def test_a_bundle_s_personas_are_played_and_the_plan_takes_the_longest_walk(top, capsys):
     folder, server, file = top
     rows = [

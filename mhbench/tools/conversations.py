@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -23,7 +24,15 @@ from ..ask.budget import Budget
 from ..ask.cache import cache_path
 from ..ask.client import Recorder
 from ..ask.conversation import Speaker, Talk, TalkLimits, converse
-from ..ask.walked import BEST_PRACTICE, HIGH_HARM, NOT_RELEVANT, WalkedRubric, persona_prompt, read_walked
+from mhbench.ask.walked import (
+    BEST_PRACTICE,
+    HIGH_HARM,
+    NOT_RELEVANT,
+    WalkedRubric,
+    persona_prompt,
+    read_option,
+    read_walked,
+)
 from ..errors import numbered, refuse, settings_from
 from ..records.database import make_private, private_folder, refuse_foreign_files, staged_folder
 from ..records.described import write_ratings
@@ -96,6 +105,13 @@ class ConversationFile(Record):
             raise ValueError("judges must be named with a rubric or with criteria, and not with both")
         if self.card and not self.criteria:
             raise ValueError("card must stand beside criteria")
+        for role in ("models", "patients", "judges"):
+            if repeated_names := [name for name, n in Counter(getattr(self, role)).items() if n > 1]:
+                raise ValueError(f"{role} must name each model once; got {repeated_names[0]} again")
+        for c in self.asked_criteria():
+            if len(c.options) < 2 or any(not o.strip() or read_option(o, c.options) != o for o in c.options):
+                rule = "must be two or more that differ by more than case, spaces and punctuation"
+                raise ValueError(f"options of {c.name} {rule}; got {', '.join(c.options) or 'none'}")
         return self
 
     @property
@@ -130,7 +146,14 @@ def scenarios_of(s: ConversationFile, folder: Path, rubric: WalkedRubric | None 
             f"converse: personas must be named, each by a name of its own; got {len(prompt_by_persona)}", place=s.study
         )
     shared_scenario_fields: dict[str, Any] = {"study": s.study, "source": "personas", "protected": s.protected}
+    if unnamed_or_empty := [name for name, text in prompt_by_persona.items() if not (name.strip() and text.strip())]:
+        refuse(f"converse: a persona must have a name and a text; got {unnamed_or_empty[0]!r} without", place=s.study)
     id_by_persona = {name: re.sub(r"\s+", "-", name) for name in prompt_by_persona}
+    if len(set(id_by_persona.values())) < len(id_by_persona):
+        n_by_id = Counter(id_by_persona.values())
+        names_in_words = " and ".join(repr(name) for name, item_id in id_by_persona.items() if n_by_id[item_id] > 1)
+        rule = "names of personas must differ by more than spaces and hyphens"
+        refuse(f"converse: {rule}; got {names_in_words}", place=s.study, remedy="give one of them another name")
     return [
         Scenario(item_id=id_by_persona[name], person=name, persona=persona_text, **shared_scenario_fields)
         for name, persona_text in prompt_by_persona.items()
