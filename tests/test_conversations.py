@@ -446,6 +446,34 @@ def test_a_reply_that_is_no_verdict_is_missing_in_the_ratings_and_no_request_is_
     assert set(unread["reply"]) == {"I cannot say."} and len(unread) == 4
 
 
+def test_a_card_that_lacks_replies_is_said_to_and_completed_by_the_same_command(top, capsys):
+    folder, _, file = top
+    refused: list[bool] = [True]
+
+    def reply(number, body):
+        is_reworded = "Below is a dialogue" in body["messages"][-1]["content"]
+        if is_reworded and refused[0]:
+            return lambda _: (400, {"error": {"message": "not today"}})
+        return spoken(number, body)
+
+    small = {"personas": {"Ada": "A.", "Bo": "B."}, "runs": 1, "turns": 1, "judges": ["j2"]}
+    small |= {"criteria": {"warm": "Is it warm?"}, "card": True}
+    with FaultServer(every=reply) as server:
+        params = yaml.safe_load((folder / "params.yaml").read_text())
+        params["endpoints"]["loop"]["base_urls"] = [server.url]
+        (folder / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+        (folder / "talks.yaml").write_text(yaml.safe_dump(file | small))
+        assert main(["converse", "talks.yaml"]) == 1
+        assert "2 requests had no answer, the first: 400" in capsys.readouterr().err
+        unread = pd.read_csv(folder / "talks" / "card_unread.csv")
+        assert unread["status"].tolist() == ["error"] * 2 and not (folder / "talks" / "unread.csv").exists()
+        refused[0] = False
+        assert main(["converse", "talks.yaml"]) == 0
+    assert not (folder / "talks" / "card_unread.csv").exists()
+    card = pd.read_csv(folder / "talks" / "card.csv").set_index("check")
+    assert card.loc["another wording: equal", "n"] == 2
+
+
 def test_requests_that_failed_make_the_cost_a_lower_bound(top, capsys):
     folder, _, _ = top
     server_error = FaultServer(every=lambda number, body: lambda _: (400, {"error": {"message": "no such model"}}))

@@ -269,7 +269,7 @@ def _planned(s: ConversationFile, calls: Sequence, n_conversation_calls: int) ->
     return pd.DataFrame(rows, columns=PLAN_COLUMNS)
 
 # %% ../../nbs/tools/18_conversations.ipynb #686ee3d3
-_TABLE_FILES = ("ratings.csv", "ratings.yaml", "unread.csv", "card.csv", "scores.csv")
+_TABLE_FILES = ("ratings.csv", "ratings.yaml", "unread.csv", "card.csv", "card_unread.csv", "scores.csv")
 
 
 def _transcripts_of_study(path: Path, study: str) -> bool:
@@ -331,13 +331,14 @@ def _write(
         counts_text += f"; {len(all_people) - len(people)} by people left out, of {', '.join(other_criteria)}"
     yield description, counts_text
     tables = {"unread": results.graded.unread, "card": results.card.get("checks")}
+    tables["card_unread"] = results.card.get("unread")
     tables["scores"] = conversation_scores(results.graded.ratings, criteria) if results.graded.ratings else None
     for name, table in tables.items():
         if table is not None and len(table):
             table.to_csv(to / f"{name}.csv", index=False)
             yield (
                 to / f"{name}.csv",
-                f"{numbered(len(table), 'row')}" if name == "unread" else table.round(3).to_string(index=False),
+                f"{numbered(len(table), 'row')}" if "unread" in name else table.round(3).to_string(index=False),
             )
 
 # %% ../../nbs/tools/18_conversations.ipynb #b56f76e8
@@ -386,7 +387,9 @@ def _converse(a: argparse.Namespace) -> None:
         f"ended by: {', '.join(f'{n} {ending}' for ending, n in n_by_ending.items())}; cost of the turns: {cost_text}"
     )
     error_texts = [t.error or "" for t in results.transcripts if t.ended == "failed"]
-    failed_replies = [] if results.graded is None else results.graded.unread.query("status != 'ok'")["reply"].tolist()
+    unread_tables = [] if results.graded is None else [results.graded.unread]
+    unread_tables += [results.card["unread"]] if results.card else []
+    failed_replies = [reply for t in unread_tables for reply in t.query("status != 'ok'")["reply"]]
     if abort_reasons or error_texts or failed_replies:
         actual = [*abort_reasons, *error_texts, *failed_replies]
         raise RuntimeError(
