@@ -365,6 +365,31 @@ def test_what_is_read_and_what_their_rule_takes(reply, read, theirs):
     assert (read_option(reply, options), option_by_substring(reply, options)) == (read, theirs)
 
 
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [
+        ("3", "3"),
+        ("3.", "3"),
+        ("3. It asks once.", "3"),
+        ("3: it asks 2 times", "3"),
+        ("3 (of 5)", "3"),
+        ("3.5", None),
+        ("3,5", None),
+        ("4.5 out of 5", None),
+        ("3:4", None),
+        ("3, 4", None),
+        ("3 - 4", None),
+        ("3, 3", "3"),
+        ("10", None),
+    ],
+)
+def test_a_number_is_read_as_a_whole(reply, read):
+    assert read_option(reply, ["1", "2", "3", "4", "5"]) == read
+    if reply in ("3, 4", "3 - 4", "3, 3"):
+        in_words = reply.replace("3", "not met").replace("4", "met")
+        assert read_option(in_words, ["not met", "met"]) == (read and "not met")
+
+
 # ---------------------------------------------------------------- scores
 
 

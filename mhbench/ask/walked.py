@@ -253,15 +253,21 @@ _SAID = re.compile(r"(?ims)^\W*answer\W*?:\s*(.*?)\s*(?:^\W*reasoning\W*?:.*)?\Z
 
 
 def read_option(reply: str | None, options: Sequence[str]) -> str | None:
-    "The option that a reply states; None where it states none."
+    "The option that a reply states; None where it states none, or two."
     text = reply or ""
     stated_match = _SAID.search(text)
     normalise = lambda x: " ".join(x.strip(" \t\n\r*_`\"'“”[]().").casefold().split())
     text, option_by_text = normalise(stated_match[1] if stated_match else text), {normalise(o): o for o in options}
     if text in option_by_text:
         return option_by_text[text]
-    options_at_start = [n for n in option_by_text if re.match(rf"{re.escape(n)}\W*(?:[.,;:!\n]|\s[-–—(])", text)]
-    return option_by_text[max(options_at_start, key=len)] if options_at_start else None
+    is_other_number = r"(?!(?<=\d)[.,:]\d)"  # 3.5 begins with 3, and is not 3
+    pattern_of = lambda n: rf"{re.escape(n)}{is_other_number}\W*(?:[.,;:!\n]|\s[-–—(])"
+    options_at_start = [n for n in option_by_text if re.match(pattern_of(n), text)]
+    if not options_at_start:
+        return None
+    first_text = max(options_at_start, key=len)
+    option_after = read_option(text[len(first_text) :].lstrip(" .,;:!-–—("), options)
+    return option_by_text[first_text] if option_after in (None, option_by_text[first_text]) else None
 
 
 def option_by_substring(reply: str | None, options: Sequence[str]) -> str:
