@@ -207,6 +207,34 @@ def test_an_answer_of_a_batch_that_counts_no_tokens_has_no_cost(cache):
         assert (a.status, a.prompt_tokens, a.cost_usd) == ("ok", 0, None)
 
 
+def test_a_line_that_counts_no_tokens_is_charged_what_was_reserved(cache):
+    class Uncounted(BatchServer):
+        def reply(self, body):
+            return {name: value for name, value in super().reply(body).items() if name != "usage"}
+
+    requests = [q(i) for i in range(3)]
+    n_bytes = sum(len(w.body) for _, w in pairs_of(requests))
+    budget = Budget(max_cost_usd=1.0)
+    with Uncounted() as s:
+        answers = batch(requests, s, cache, discount=0.5, budget=budget)
+    assert [(a.uncounted, a.cost_usd) for a in answers] == [(1, None)] * 3
+    assert budget.tokens == n_bytes + 3 * 5
+    assert budget.cost_usd == pytest.approx((n_bytes * 1.0 + 3 * 5 * 2.0) / 2 / 1e6)
+
+
+def test_a_line_that_is_paid_for_in_vain_is_in_the_cost_of_its_answer_and_in_the_budget(cache):
+    "By hand: an answer has 10 and 5 tokens, so 20e-6 USD; a line costs half of it. Two direct ones repair the line's."
+    schema = {"type": "object", "properties": {"label": {"enum": ["yes", "no"]}}, "required": ["label"]}
+    repaired = lambda body: body["messages"][-1]["content"].startswith("That is not")
+    budget = Budget(max_cost_usd=1.0)
+    with BatchServer(say=lambda body: '{"label": "yes"}' if repaired(body) else "Yes.") as s:
+        for _ in range(2):  # the second time from the cache, and the budget is charged no more
+            (a,) = batch([q(0, schema=schema)], s, cache, discount=0.5, budget=budget)
+            assert (a.status, a.prompt_tokens, a.completion_tokens, a.uncounted) == ("ok", 30, 15, 0)
+            assert a.cost_usd == pytest.approx(50e-6) and len(s.direct) == 2
+            assert budget.cost_usd == pytest.approx(50e-6) and budget.tokens == 45
+
+
 # -- files and state, by hand
 
 

@@ -147,16 +147,15 @@ def read_line(
     try:
         answer = read_reply(json.dumps(body).encode(), requests[key], model, requests[key].room)
     except Malformed as e:
-        return replace(error_answer, error=f"a malformed reply, {plain(str(e))}")
-    if answer.status == "error":  # not the JSON wanted: `ask` repairs it
-        return replace(error_answer, error=answer.error)
-    if answer.thought and answer.status == "truncated" and not answer.text:  # `ask` gives it room
-        return replace(error_answer, error="a thought that was cut")
+        answer = Answer(status="error", error=f"a malformed reply, {plain(str(e))}")
+        answer.tokens = Tokens(*e.tokens)
+    is_thought_cut = answer.thought and answer.status == "truncated" and not answer.text  # `ask` gives it room
     letters = requests[key].letters
-    if letters and only_a_letter(requests[key].room, model) and not states_letter(answer, letters):  # likewise
-        return replace(error_answer, error=f"no letter: it began {plain((answer.text or '')[:20])!r}")
-    if answer.status == "empty":
-        return replace(error_answer, error=answer.error)
+    is_letter_expected = letters and only_a_letter(requests[key].room, model)  # likewise
+    if answer.status != "error" and is_thought_cut:
+        answer.status, answer.error = "error", "a thought that was cut"
+    elif answer.status != "error" and letters and is_letter_expected and not states_letter(answer, letters):
+        answer.status, answer.error = "error", f"no letter: it began {plain((answer.text or '')[:20])!r}"
     usd = cost(model, answer.tokens)
     if not is_counted(answer):
         answer.tokens, answer.uncounted = Tokens(), 1
@@ -164,7 +163,11 @@ def read_line(
     answer.cost_usd = None if usd is None else (1 - discount) * usd
     answer.attempts = 1
     answer.request_key = key
-    return answer
+    if answer.status not in ("error", "empty"):
+        return answer
+    unusable_answer = replace(error_answer, error=answer.error, cost_usd=answer.cost_usd, uncounted=answer.uncounted)
+    unusable_answer.tokens = answer.tokens  # it is paid for, and `ask` repairs it
+    return unusable_answer
 
 # %% ../../nbs/ask/15_batch.ipynb #7b9e3a83
 @dataclass
@@ -205,6 +208,14 @@ class Batches:
         for part in self.under_way:
             answered_or_batched_keys |= {line["custom_id"] for line in _file_lines(self.folder / part["file"])}
         return [k for k in keys if k not in answered_or_batched_keys]
+
+    def unusable(self, n_earlier_parts: int = 0) -> list[Answer]:
+        "What batches answered in vain: each with its key, tokens and cost; without those of the first parts."
+        return [
+            Answer.from_json(value, request_key=key)
+            for part in self.parts[n_earlier_parts:]
+            for key, value in part.get("unusable", ())
+        ]
 
     def go_on(self):
         "Submit what has not been, and read the answers of the batches that have ended."
@@ -292,6 +303,7 @@ class Batches:
         unparsable_line_error = None
         row_by_key: dict[str, Row] = {}
         keys_with_two_answers = set()
+        unusable_answers: list[Answer] = []  # paid for, and asked again
         for file_id in filter(None, (part.get("output"), part.get("errors"))):
             data = self._fetch_from_service(part, f"the file {file_id}", self.client.files.content, file_id).content
             for n, line in enumerate(data.split(b"\n"), 1):
@@ -307,12 +319,14 @@ class Batches:
                     continue
                 if answer.status == "error":
                     error_texts.append(answer.error)
+                    unusable_answers += [answer] if answer.uncounted or any(answer.tokens) else []
                     continue
                 model_endpoint_status = (self.model.name, self.endpoint.cache_identity, answer.status)
                 row = Row(
                     str(answer.request_key), *model_endpoint_status, True, time.time(), answer.to_json(), self.study
                 )
                 if row_by_key.setdefault(row.key, row).value != row.value:
+                    unusable_answers += [] if row.key in keys_with_two_answers else [answer]
                     keys_with_two_answers.add(row.key)
                     error_texts.append("two answers to one request, which differ")
         answered_keys = row_by_key.keys() - keys_with_two_answers
@@ -329,6 +343,7 @@ class Batches:
             answered=len(answered_keys),
             unanswered=n_unanswered,
             reason=error_texts[0] if error_texts else None,
+            unusable=[[a.request_key, a.to_json()] for a in unusable_answers],
         )
 
 # %% ../../nbs/ask/15_batch.ipynb #6ca0abdb
@@ -362,6 +377,7 @@ def ask_batch(
     wires = [wire(r, model, endpoint, terms) for r in requests]
     request_and_wire_by_key = {w.key: (r, w) for r, w in zip(requests, wires)}
     keys_to_ask = batches.missing(list(request_and_wire_by_key))
+    n_earlier_parts = len(batches.parts)
     if keys_to_ask:
         if budget is not None:
             _check_batch([request_and_wire_by_key[k][1] for k in keys_to_ask], model, endpoint, budget)
@@ -369,24 +385,50 @@ def ask_batch(
         save_state(batches.folder, batches.parts)
     batches.wait(bool(progress), poll_s)
     if budget is not None:
-        answers = [Answer.from_json(row.value) for row in cache.get_many(keys_to_ask).values()]
-        n_tokens = sum(a.prompt_tokens + a.completion_tokens for a in answers)
-        budget.spend(sum(a.cost_usd or 0.0 for a in answers), n_tokens)
-    yield from ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
+        answers = [Answer.from_json(row.value, request_key=key) for key, row in cache.get_many(keys_to_ask).items()]
+        for a in [*answers, *batches.unusable(n_earlier_parts)]:
+            w = request_and_wire_by_key[str(a.request_key)][1]
+            tokens = _greatest_tokens([w]) if a.uncounted else a.tokens  # what nobody counted costs what was reserved
+            usd = _discounted_cost(model, endpoint, tokens) if a.uncounted else a.cost_usd
+            budget.spend(usd, tokens.prompt + tokens.completion)
+    unusable_by_key: dict[str, list[Answer]] = {}
+    for a in batches.unusable():
+        unusable_by_key.setdefault(str(a.request_key), []).append(a)
+    answers_in_order = ask(requests, model, endpoint, cache=cache, budget=budget, progress=progress, study=study)
+    for answer, w in zip(answers_in_order, wires):
+        yield _with_costs_of(answer, unusable_by_key.get(w.key, ()))
 
 # %% ../../nbs/ask/15_batch.ipynb #962ec2e2
+def _greatest_tokens(wires: Sequence[Wire]) -> Tokens:
+    "The most tokens that requests may take: a token has at least a byte."
+    return Tokens(sum(len(w.body) for w in wires), sum(w.most or 0 for w in wires))
+
+
+def _discounted_cost(model: Model, endpoint: Endpoint, tokens: Tokens) -> float | None:
+    usd = cost(model, tokens)
+    return None if usd is None else (1 - endpoint.batch_discount) * usd
+
+
+def _with_costs_of(answer: Answer, unusable_answers: Sequence[Answer]) -> Answer:
+    "An answer with the tokens and costs of the lines of a batch that could not be used in its place."
+    for a in unusable_answers:
+        tokens = Tokens(*(x + y for x, y in zip(answer.tokens, a.tokens)))
+        usd = None if answer.cost_usd is None else answer.cost_usd + (a.cost_usd or 0.0)
+        answer = replace(answer, cost_usd=usd, uncounted=answer.uncounted + a.uncounted)
+        answer.tokens = tokens
+    return answer
+
+
 def _check_batch(wires_to_send: list[Wire], model: Model, endpoint: Endpoint, budget: Budget) -> None:
     budget.check(model)
     token_limits = [w.most for w in wires_to_send if w.most is not None]
     if len(token_limits) < len(wires_to_send):
         rule = "sampling must have max_tokens where there is a budget; got none"
         refuse(f"ask_batch: {rule}", remedy="set it in the model's entry")
-    n_prompt_tokens = sum(len(w.body) for w in wires_to_send)  # a token has at least a byte
-    n_completion_tokens = sum(token_limits)
-    full_price_usd = cost(model, Tokens(n_prompt_tokens, n_completion_tokens))
-    usd = None if full_price_usd is None else (1 - endpoint.batch_discount) * full_price_usd
-    if not budget.fits(usd, n_prompt_tokens + n_completion_tokens):
-        n_tokens = n_prompt_tokens + n_completion_tokens
+    tokens = _greatest_tokens(wires_to_send)
+    n_tokens = tokens.prompt + tokens.completion
+    usd = _discounted_cost(model, endpoint, tokens)
+    if not budget.fits(usd, n_tokens):
         actual = f"got {budget!r}, and {len(wires_to_send)} requests may take {in_dollars(usd)} and {n_tokens} tokens"
         rule = "the budget must leave room for the batch"
         raise BudgetReached(f"ask_batch: {rule}; {actual}; raise the budget and run again")
