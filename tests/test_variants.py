@@ -19,8 +19,10 @@ from mhbench.steps.variants import (
     GENDERS,
     SETS,
     age_band,
+    answers_by_order,
     evaluation_set,
     fill,
+    order_row,
     reorder,
     shuffled,
     split_items,
@@ -278,3 +280,16 @@ def test_real_release_to_sets(datasets):
             i.options[letters(5).index(i.key[0])] == by[i.base_id].options[letters(5).index(by[i.base_id].key[0])]
             for i in s
         )
+
+
+def test_the_spread_over_orders_is_of_the_same_questions():
+    "By hand: a model that never looks at the order, always right about four options and always wrong about two."
+    few = base(1, options=["no", "yes"], key=["A"], soft_labels=None)
+    many = base(2, options=["a", "b", "c", "d"], key=["A"], soft_labels=None)
+    text_by_item = {"q1": "yes", "q2": "a"}
+    answer = lambda items: {i.item_id: "ABCD"[i.options.index(text_by_item[i.item_id])] for i in items}
+    row = order_row(answers_by_order([few, many], answer, 4, seed=1))
+    assert (row["estimate"], row["depends"], row["n"], row["n_orders"]) == (0.5, 0, 2, 4)
+    assert (row["lowest"], row["highest"], row["sd_orders"]) == (0.5, 0.5, 0.0)
+    alone = order_row(answers_by_order([many], answer, 4, seed=1))
+    assert (alone["lowest"], alone["highest"], alone["sd_orders"], alone["n_orders"]) == (1.0, 1.0, 0.0, 4)

@@ -230,6 +230,7 @@ def order_row(answers: pd.DataFrame) -> dict[str, Any]:
     """The mean over orders with its interval over items, and the spread over orders: n_orders, depends, lowest,
     highest, sd_orders, n_missing, and the columns of an estimate.
 
+    Questions with fewer options have fewer orders; the spread is over those orders in which all were asked.
     `depends` counts the questions whose answer is not the same option in every order. Questions without an answer in
     some order are counted in `n_missing`, and are in no other number.
     """
@@ -237,11 +238,13 @@ def order_row(answers: pd.DataFrame) -> dict[str, Any]:
     complete_answers = answers[
         answers_by_item["option"].transform("count") == answers_by_item["order"].transform("size")
     ]
-    share_by_order = complete_answers.groupby("order")["right"].mean()
+    n_items_and_share_by_order = complete_answers.groupby("order")["right"].agg(["size", "mean"])
     item_means = complete_answers.groupby("item_id", sort=False).agg(
         right=("right", "mean"), options=("option", "nunique"), cluster=("cluster", "first")
     )
     e = mean_of(item_means, "right", share=True)
+    is_order_of_all_items = n_items_and_share_by_order["size"] == len(item_means)
+    share_by_order = n_items_and_share_by_order.loc[is_order_of_all_items, "mean"]
     spread_columns = {
         "lowest": share_by_order.min(),
         "highest": share_by_order.max(),
