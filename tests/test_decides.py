@@ -278,13 +278,14 @@ def test_places_that_dvc_expects_are_made_and_say_why_they_are_empty(tmp_path, m
     deps = [
         "results/studies/${item.study}/judge",
         "results/studies/${item.study}/prepare",
+        "results/ledger",
         "results/a.json",
         "results/studies/x.parquet",
         "nbs/x",
         "figures",
     ]
     monkeypatch.setattr(inputs, "pipeline", lambda top: {"one": {"deps": deps}, "two": {}})
-    nodes = [Node("judge", "judge", False, (), ()), Node("prepare", "studies", False, (), ())]
+    nodes = [Node(s, {"prepare": "studies"}.get(s, s), False, (), ()) for s in ("judge", "prepare", "ledger")]
     monkeypatch.setattr(inputs, "graph", lambda: {n.name: n for n in nodes})
     (tmp_path / "results/studies/b/judge").mkdir(parents=True)
     (tmp_path / "results/studies/b/judge/x").touch()
@@ -293,8 +294,10 @@ def test_places_that_dvc_expects_are_made_and_say_why_they_are_empty(tmp_path, m
     folders = ["figures", "results", "results/studies", *(f"results/studies/{s}" for s in "abc")]
     folders += [f"results/studies/{s}/{stage}" for s in "abc" for stage in ("judge", "prepare")]
     folders += ["results/studies/b/judge/x", "results/studies/c/judge/absent.txt"]
+    folders += ["results/ledger", "results/ledger/absent.txt"]
     assert made == sorted(folders)
     assert (tmp_path / "results/studies/c/judge/absent.txt").read_text() == "c does not go through judge in this run.\n"
+    assert (tmp_path / "results/ledger/absent.txt").read_text() == "No study goes through ledger in this run.\n"
 
 
 def test_every_stage_study_and_model_of_a_run_has_what_decides_it(tmp_path, monkeypatch):

@@ -100,6 +100,14 @@ def met(*verdicts):
     return out
 
 
+def test_a_pair_with_a_failed_verdict_is_no_tie():
+    "Ten pairs with both verdicts, half of them for the first place in both orders; thirty of which one or both failed."
+    verdicts = [("first", "first" if k % 2 else "second") for k in range(10)]
+    bias = position_bias_table(met(*verdicts, *[(None, "first")] * 20, *[(None, None)] * 10)).set_index("measure")
+    assert (bias["n_pairs"] == 40).all() and (bias["n_failed"] == 30).all() and (bias["n"] == 10).all()
+    assert bias["estimate"].to_dict() == {"consistency": 0.5, "first": 0.25}
+
+
 def test_a_judge_that_only_ties_has_that_as_its_finding():
     ties = met(*[("tie", "tie")] * 28)
     bias = position_bias_table(ties)

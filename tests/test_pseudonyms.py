@@ -86,13 +86,15 @@ def test_names_are_kept_a_study_and_forgotten_by_either_name(tmp_path):
     key.forget("rater-1")
     key.forget(" bob ")
     key.forget("nobody")
-    assert rows(file) == [("clinic", *r) for r in names] + [("ward", *r) for r in names[2:]]
-    assert set(key.known) == {"cleo", "rater-7"}
-    assert key.of(["anna"]) == {"anna": "rater-1"}  # a number that nobody has any more
+    assert rows(file) == [("clinic", *r) for r in names] + [
+        ("ward", *r) for r in [("rater-1", "rater-1"), ("rater-2", "rater-2"), *names[2:]]
+    ]
+    assert set(key.known) == {"rater-1", "rater-2", "cleo", "rater-7"} and key.names == {"rater-3": "cleo"}
+    assert key.of(["anna"]) == {"anna": "rater-4"}  # rater-1 stands in exports that were made before
     key.save()
     key.of(["wilhelmina"])
     key.save()
-    assert {("ward", "anna", "rater-1"), ("ward", "wilhelmina", "rater-2")} < set(rows(file))
+    assert {("ward", "anna", "rater-4"), ("ward", "wilhelmina", "rater-5")} < set(rows(file))
     key.forget("Wilhelmina")  # another name
     key.forget("wilhelmina")
     assert b"wilhelmina" not in file.read_bytes()  # its place is written over
@@ -100,7 +102,7 @@ def test_names_are_kept_a_study_and_forgotten_by_either_name(tmp_path):
     plain.of(["anna"])
     plain.save()
     plain.forget("anna")
-    assert plain.known == {}
+    assert plain.known == {"rater-1": "rater-1"}
 
 
 def test_of_two_commands_at_once_the_later_is_refused(tmp_path):

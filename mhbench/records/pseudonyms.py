@@ -99,16 +99,21 @@ class RaterKey:
         self._stored = set(self.known)
 
     def forget(self, rater: str) -> None:
-        "Delete a name, or the name behind a pseudonym, and overwrite its place in the file."
+        """Delete a name, or the name behind a pseudonym, and overwrite its place in the file.
+
+        The pseudonym stays taken, since it stands in exports.
+        """
         forgotten_names = [name for name, p in self.known.items() if normalise_name(rater) in (name, p)]
-        self.known = {name: p for name, p in self.known.items() if name not in forgotten_names}
+        kept_names = {name: p if name in forgotten_names else name for name, p in self.known.items()}
+        self.known = {kept_names[name]: p for name, p in self.known.items()}
+        self._stored = {kept_names[name] for name in self._stored}
         if self.file is not None and self.file.exists():
             with closing(connect(self.file)) as db:
                 db.execute("PRAGMA secure_delete=ON")
                 db.executemany(
-                    "DELETE FROM raters WHERE study = ? AND name = ?", [(self.study, name) for name in forgotten_names]
+                    "UPDATE raters SET name = pseudonym WHERE study = ? AND name = ?",
+                    [(self.study, name) for name in forgotten_names],
                 )
-        self._stored -= set(forgotten_names)
 
 # %% ../../nbs/records/11_pseudonyms.ipynb #5b1e0a15
 _OPEN: ContextVar[RaterKey | None] = ContextVar("rater_key", default=None)

@@ -157,10 +157,12 @@ def _make_places(top: Path, p: dict) -> None:
     for path, study in product(sorted(stage_output_folders), p["run"]["studies"] or [""]):
         folder = top / path.replace("${item.study}", study)
         folder.mkdir(parents=True, exist_ok=True)
-        skipped_stages = [name for name in Path(path).parts[1:] if study not in studies_by_stage.get(name, [study])]
-        if skipped_stages and "${item.study}" in path and not any(folder.iterdir()):
-            note = f"{study} does not go through {skipped_stages[0]} in this run.\n"
-            (folder / "absent.txt").write_text(note, encoding="utf-8")
+        stage = next((name for name in Path(path).parts[1:] if name in studies_by_stage), "")
+        studies_through = studies_by_stage.get(stage, [study])
+        is_skipped = study not in studies_through if "${item.study}" in path else not studies_through
+        if is_skipped and not any(folder.iterdir()):
+            subject = f"{study} does not go" if "${item.study}" in path else "No study goes"
+            (folder / "absent.txt").write_text(f"{subject} through {stage} in this run.\n", encoding="utf-8")
 
 # %% ../../nbs/run/07_inputs.ipynb #d533a591
 PACKAGE = Path(mhbench.__file__).resolve().parent

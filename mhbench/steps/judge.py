@@ -375,4 +375,6 @@ def _winner_places(
 ) -> np.ndarray:  # first, second, tie or None
     "The position of the winner of each comparison in one order."
     comparisons = zip(g[winner_column], g[first_column], g[second_column])
-    return np.array([{a: "first", b: "second", None: None}.get(w, "tie") for w, a, b in comparisons], dtype=object)
+    return np.array(
+        [None if pd.isna(w) else {a: "first", b: "second"}.get(w, "tie") for w, a, b in comparisons], dtype=object
+    )
