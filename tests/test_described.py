@@ -228,6 +228,26 @@ def test_two_files_joined_and_a_reference_of_its_own(tmp_path):
 # ---------------------------------------------------------------- what bad input gets
 
 
+def test_a_value_without_a_declared_target_or_criterion_and_an_empty_key_are_left_out_and_counted(tmp_path):
+    "An answer without a name, and a criterion without one, were rated beside the others; an empty key found a partner."
+    text = "item,rater,model,score\ni1,r1,m1,3\ni2,r1,,4\n"
+    got = reads(tmp_path, text, target="model")
+    assert named(got, "item", "target") == [("i1", "m1")] and counted(got) == {"rated": 1}
+    assert got.notes == ["1 values whose target is empty (column model) are left out"]
+    got = reads(tmp_path, text, criterion="model")
+    assert named(got, "item", "criterion") == [("i1", "m1")]
+    assert got.notes == ["1 values whose criterion is empty (column model) are left out"]
+    got = reads(tmp_path, text, criterion="model", scales={"": "1..5"})
+    assert named(got, "criterion") == [("m1",), ("",)], "declared to have none"
+    (tmp_path / "answers.csv").write_text("answer,item\n,i8\n,i9\na1,i1\n")
+    got = reads(tmp_path, "answer,rater,score\n,r1,3\na1,r1,4\n", join={"file": "answers.csv", "on": "answer"})
+    assert named(got, "item", "label") == [("i1", "4")]
+    assert got.notes == [
+        "2 rows of answers.csv have no key, and are joined to none",
+        "1 rows whose key has no partner in answers.csv are left out",
+    ]
+
+
 def test_a_rating_given_twice_is_refused_with_both_places(tmp_path):
     for k, score in ((1, 3), (2, 4)):
         (tmp_path / f"gpt_seed_1_part{k}.csv").write_text(f"item,score\ni1,{score}\n")

@@ -657,8 +657,10 @@ def matched_files(part: RatingPart, folder: Path, away: set[str] | None = None) 
     return [(p, text_by_hole) for p, text_by_hole in matches if text_by_hole.get("file") not in (away or ())]
 
 # %% ../../nbs/records/09_described.ipynb #64b5623d
-def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
-    "What adds the columns of a second file to a row; None for a key without a partner."
+def _column_joiner(
+    part: RatingPart, folder: Path, notes: Counter
+) -> Callable[[Mapping[str, Any], str], Mapping[str, Any] | None]:
+    "What adds the columns of a second file to a row; None for a key without a partner, as an empty one is."
     if not part.join:
         return lambda row, place: row
     key_column, _, partner_column = (x.strip() for x in part.join["on"].partition("="))
@@ -667,6 +669,9 @@ def _column_joiner(part: RatingPart, folder: Path) -> Callable[[Mapping[str, Any
     for path, _ in matched_files(partner_part, folder):
         for place, row in described_rows(path, partner_part):
             key = cell_words(_look_up(row, partner_column or key_column, place, "the key's column"))
+            if not key:
+                notes[f"rows of {path.name} have no key, and are joined to none"] += 1
+                continue
             if key in partner_row_by_key:
                 refuse(f"read_ratings: a key of the joined file must stand once; got {key!r} again ({place})")
             partner_row_by_key[key] = row
@@ -740,6 +745,13 @@ class _Reading:
             empty_field = "rater" if item else "item"
             remedy = f"say {empty_field} in the description, or mend the cell"
             refuse(f"read_ratings: {empty_field} must not be empty; got nothing ({row.place})", remedy=remedy)
+        criteria_and_values = list(criteria_and_values)
+        if self.part.target and not target:
+            self._leave_out("target", len(criteria_and_values))
+            return
+        if isinstance(self.part.criterion, str) and self.part.criterion and "" not in self.part.scales:
+            self._leave_out("criterion", sum(not criterion for criterion, _ in criteria_and_values))
+            criteria_and_values = [(criterion, value) for criterion, value in criteria_and_values if criterion]
         kind, cell_index = self.kind(rater, row), len(self.cells)
         item_to_session_and_kind = (item, target or "answer", rater, repeat, session, kind)
         within_texts = [cell_words(get(row)) for get in self.within]
@@ -758,6 +770,10 @@ class _Reading:
             self.counts[kind, rater, criterion, value_index_kind_label[1]] += 1
             if value_index_kind_label[1] == _OUTSIDE:
                 self.outside_scale[criterion, value_index_kind_label[2]].append(item_to_session_and_kind[:5])
+
+    def _leave_out(self, field: str, n_values: int) -> None:
+        "Count values whose cell of a declared field is empty."
+        self.notes[f"values whose {field} is empty (column {getattr(self.part, field)}) are left out"] += n_values
 
     def _mean_of(self, n_or_sd: str, row: _Row) -> float | None:
         if n_or_sd not in self.of_mean:
@@ -906,7 +922,7 @@ def _prepared_files(
 ) -> Iterator[tuple[Path, Iterator[_Row]]]:
     "The files of a part with their rows that count; what is joined to them is read once."
     files = matched_files(part, folder, away)
-    add_joined_columns = _column_joiner(part, folder) if files else None
+    add_joined_columns = _column_joiner(part, folder, notes) if files else None
     for path, names_in_path in files:
         file_rows = described_rows(path, part, notes)
         rows = (_prepare_row(part, row, names_in_path, add_joined_columns, notes, place) for place, row in file_rows)
