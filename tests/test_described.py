@@ -269,6 +269,27 @@ def test_a_rater_is_one_in_two_spellings_of_the_name_and_rates_once(tmp_path):
     refused(tmp_path, HEAD + "1,Zoë B,3\n1,Zoë  B,5\n", "a rating must be given once")
 
 
+def test_two_items_or_raters_whose_names_become_one_are_refused_with_both(tmp_path):
+    "Their ratings were merged in what was written: two of one item by one rater."
+    got = reads(tmp_path, HEAD + "case 1,r1,3\ncase-1,r1,4\n")
+    with pytest.raises(ValueError, match=r"got 'case 1' and 'case-1', which both become 'case-1' \(r.csv:3\); rename"):
+        ratings_csv(got, tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+    judges = HEAD + "i,gpt 4,3\ni,gpt-4,4\n"
+    with pytest.raises(ValueError, match="got 'gpt 4' and 'gpt-4', which both become 'gpt-4'; rename one"):
+        ratings_csv(reads(tmp_path, judges, kind="judge"), tmp_path / "out.csv")
+    kinds = {"kind": {"judge": "rater-1", "person": "Anna|Bea"}}
+    with pytest.raises(ValueError, match="a person's name that is not shown and 'rater-1', which both become"):
+        reads(tmp_path, HEAD + "i,rater-1,3\ni,Anna,4\n", **kinds).records()
+    both = reads(tmp_path, HEAD + "i,Bea,3\ni,Anna,4\n", **kinds).records()
+    assert [r.rater for r in both] == ["rater-1", "rater-2"]
+    (tmp_path / "out.csv").write_text(
+        "item_id,study,rater,target,value,kind\ni,s,rater-1,m,3,judge\ni,s,Anna,m,4,person\n"
+    )
+    with pytest.raises(ValueError, match="ratings_of_file: raters must have names that stay apart; got 'rater-1' and"):
+        ratings_of_file(tmp_path / "out.csv")
+
+
 def test_a_code_that_is_declared_missing_is_no_rating_in_another_spelling(tmp_path):
     text = HEAD + "1,a1,99\n2,a1,99.0\n3,a1,+99\n4,a1,98.0\n"
     table = reads(tmp_path, text, scale="0..100", missing="99")

@@ -31,7 +31,7 @@ from mhbench.annotate.study import (
 from ..errors import numbered, optional, refuse
 from ..records.database import make_private, private_folder
 from ..records.labelstudio import load_label_studio
-from ..records.pseudonyms import pseudonyms
+from ..records.pseudonyms import pseudonyms, refuse_merged
 from ..records.schema import Item, Rating, fingerprint, origins, read_records, validate, write_records
 from ..report.tables import as_typed, csv_text
 
@@ -245,6 +245,8 @@ def _ratings_of_table(table: pd.DataFrame, path: Path) -> list[Rating]:
     pseudonym_of_rater = pseudonyms(
         r["rater"] for r in table_rows if r["rater"].strip() and r["rater"] not in names_to_retain
     )
+    new_name_by_rater = {name: name for name in names_to_retain} | pseudonym_of_rater
+    refuse_merged("ratings_of_file", new_name_by_rater, pseudonym_of_rater)
     for k, row in enumerate(table_rows, 2):
         rating_columns = [
             c for c in Rating.model_fields if c in row and (row[c] or c not in ("origin", "kind", "within"))
@@ -362,6 +364,7 @@ def ratings_of_file(path: str | Path, items: Sequence[Item] | None = None) -> li
 def _replace_names(ratings: Sequence[Rating], notes: list[str]) -> Rated:
     "Ratings under pseudonyms, since the results of a study are shared."
     pseudonym_of_rater = pseudonyms(r.rater for r in ratings if r.origin != "simulated" and not r.by_model)
+    refuse_merged("study_ratings", {r.rater: r.rater for r in ratings} | pseudonym_of_rater, pseudonym_of_rater)
     n_replaced = sum(name != new_name for name, new_name in pseudonym_of_rater.items())
     if n_replaced:
         remedy = "`mhbench annotate who` reads them from the private key"

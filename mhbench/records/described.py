@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from ..errors import numbered, optional, refuse, settings_from
-from .pseudonyms import is_pseudonym, normalise_name, pseudonyms
+from .pseudonyms import is_pseudonym, normalise_name, pseudonyms, refuse_merged
 from .schema import OR_WITHOUT, RATER_KINDS, Item, Origin, Rating, Record, Validated, letters
 from .table import Misfit, SheetMarks, cell, folded, json_rows, rows_as_csv, sheet_marks, text_rows
 
@@ -504,12 +504,19 @@ class RatingTable(NamedTuple):
             for n, is_person in is_person_by_rater.items()
             if not is_person
         }
+        refuse_merged("pseudonymous", name_by_rater, [n for n, is_person in is_person_by_rater.items() if is_person])
         frame, counts = (t.assign(rater=t["rater"].map(name_by_rater)) for t in (self.frame, self.counts))
         return self._replace(frame=frame, counts=counts)
 
     def records(self) -> list[Rating]:
-        "The ratings as records; people under pseudonyms."
+        "The ratings as records; people under pseudonyms. Raises: ValueError where two names become one."
         within_names = self.within
+        item_by_id: dict[str, str] = {}
+        for item, place in self.frame.drop_duplicates("item")[["item", "place"]].to_numpy():
+            item_id = re.sub(r"\s+", "-", item)
+            if (earlier_item := item_by_id.setdefault(item_id, item)) != item:
+                actual = f"{earlier_item!r} and {item!r}, which both become {item_id!r} ({place})"
+                refuse(f"records: items must have names that stay apart; got {actual}; rename one")
         ratings = []
         for row in self.pseudonymous().frame.to_dict("records"):
             scale = self.scales[row["criterion"]]

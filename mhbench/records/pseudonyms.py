@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from itertools import count
@@ -18,7 +18,7 @@ from ..errors import refuse
 from .database import connect, private_file, transaction
 
 # %% auto #0
-__all__ = ['is_pseudonym', 'normalise_name', 'RaterKey', 'rater_key', 'pseudonyms']
+__all__ = ['is_pseudonym', 'normalise_name', 'RaterKey', 'rater_key', 'pseudonyms', 'refuse_merged']
 
 # %% ../../nbs/records/11_pseudonyms.ipynb #5b1e0a07
 _WHO = "rater|annotator|clinician|coder|expert|judge|participant|person|physician|psychiatrist|reader|reviewer"
@@ -139,3 +139,21 @@ def rater_key(file: Path | None = None, study: str = "") -> Iterator[RaterKey]:
 def pseudonyms(raters: Iterable[str]) -> dict[str, str]:
     "The name under which each rater appears: `rater-1`, `rater-2` and so on; a pseudonym stays."
     return (_OPEN.get() or RaterKey()).of(raters)
+
+
+def refuse_merged(function: str, new_name_by_rater: Mapping[str, str], people: Collection[str]) -> None:
+    """Refuse two raters whose names become one, unless both are people, whose pseudonyms tell them apart.
+
+    The name of a person is not shown.
+    """
+    rater_by_new_name: dict[str, str] = {}
+    for rater, new_name in new_name_by_rater.items():
+        earlier_rater = rater_by_new_name.setdefault(new_name, rater)
+        if earlier_rater == rater or {earlier_rater, rater} <= {*people}:
+            continue
+        shown_names = [
+            "a person's name that is not shown" if r in people and not is_pseudonym(r) else repr(r)
+            for r in (earlier_rater, rater)
+        ]
+        actual = f"{' and '.join(shown_names)}, which both become {new_name!r}"
+        refuse(f"{function}: raters must have names that stay apart; got {actual}; rename one that is no person's")
