@@ -129,7 +129,7 @@ class Study(Record):
     settings: StudySettings
     questions: list[Question]
     synthetic: bool = False  # whether any item carries a canary: the page then says that the items are synthetic
-    omitted: dict[str, int] = {}  # models' answers without a text to show, counted by status
+    omitted: dict[str, int] = {}  # answers without a text to show, by status; and those that were not given, by name
 
     @property
     def hash(self) -> str:  # 64 hexadecimal digits
@@ -190,6 +190,22 @@ def _judged_texts(
             refuse(f"build_study: responses must be one a model and item; got {actual}")
         text_by_item_and_author[r.item_id][r.model] = answer_text
     return text_by_item_and_author, n_omitted_by_status
+
+
+def _absent_answers(items: Sequence[Item], responses: Sequence[Response], settings: StudySettings) -> dict[str, int]:
+    "The models of the settings without any answer, with the number of items; and the items that nobody answered."
+    if not QUESTION_KINDS[settings.kind].judged:
+        return {}
+    item_ids = dict.fromkeys(i.item_id for i in items)
+    chosen_responses = [r for r in responses if r.item_id in item_ids and r.model in (settings.models or {r.model})]
+    answering_models = {r.model for r in chosen_responses}
+    n_absent = {f"no answer of {m}": len(items) for m in settings.models or () if m not in answering_models}
+    answered_ids = {r.item_id for r in chosen_responses}
+    unanswered_ids = [i for i in item_ids if i not in answered_ids]
+    if not unanswered_ids or settings.kind == "errors":  # which shows wrong answers alone
+        return n_absent
+    remainder_text = f" and {len(unanswered_ids) - 5} more" if len(unanswered_ids) > 5 else ""
+    return n_absent | {f"no answer to {', '.join(unanswered_ids[:5])}{remainder_text}": len(unanswered_ids)}
 
 # %% ../../nbs/annotate/01_study.ipynb #82e9f6f9
 def _questions_of_item(item: Item, text_by_author: dict[str, str], settings: StudySettings) -> list[Question]:
@@ -277,6 +293,7 @@ def build_study(
     if required_setting and not getattr(s, required_setting):
         refuse(f"build_study: {required_setting} must not be empty for kind {s.kind}; got none ({name}); add it")
     chosen_items = _choose_items(name, items, s)
+    responses = list(responses)
     judged_texts, n_omitted_by_status = _judged_texts(chosen_items, responses, s)
     questions = [_question_of_extra(x, "practice", s) for x in s.practice]
     for i in chosen_items:
@@ -300,7 +317,8 @@ def build_study(
         "study": items[0].study,
         "synthetic": any(i.canary for i in chosen_items),
     }
-    return Study(**study_fields, settings=s, questions=questions, omitted=n_omitted_by_status)
+    n_omitted = dict(n_omitted_by_status) | _absent_answers(chosen_items, responses, s)
+    return Study(**study_fields, settings=s, questions=questions, omitted=n_omitted)
 
 # %% ../../nbs/annotate/01_study.ipynb #a4c16740
 def _encode_words(words: tuple) -> bytes:

@@ -73,6 +73,17 @@ def test_answers_without_a_text_are_shown_to_nobody_and_counted_by_status():
         build_study("example", {"kind": "labels"}, items(1), said(("other", "a", "x")))
 
 
+def test_a_model_without_an_answer_and_items_that_nobody_answered_are_named():
+    "A misspelled model, and an item that no answer names, were left out without a word."
+    given = said(*[(f"q{k}", "m", "x") for k in (1, 2)])
+    study = build_study("example", {"kind": "score", "models": ["m", "typo"]}, items(3), given)
+    assert study.omitted == {"no answer of typo": 3, "no answer to q3": 1}
+    study = build_study("example", {"kind": "labels"}, items(9), given)
+    assert study.omitted == {"no answer to q3, q4, q5, q6, q7 and 2 more": 7}
+    assert build_study("example", ERRORS, items(3), given).omitted == {}, "of the others no answer is wrong"
+    assert build_study("example", {"kind": "agree"}, items(3)).omitted == {}
+
+
 def test_each_kind_asks_about_what_it_judges():
     answers = said(("q1", "b", "B!"), ("q1", "a", "A!"), ("q1", "c", "C!"))
     of = lambda entry: build_study("example", entry, items(1), answers).questions
