@@ -318,7 +318,11 @@ def build_study(
         "synthetic": any(i.canary for i in chosen_items),
     }
     n_omitted = dict(n_omitted_by_status) | _absent_answers(chosen_items, responses, s)
-    return Study(**study_fields, settings=s, questions=questions, omitted=n_omitted)
+    study = Study(**study_fields, settings=s, questions=questions, omitted=n_omitted)
+    for q in questions:
+        if q.expected:
+            _check_expected(study, q)
+    return study
 
 # %% ../../nbs/annotate/01_study.ipynb #a4c16740
 def _encode_words(words: tuple) -> bytes:
@@ -404,6 +408,27 @@ def fields(study: Study, question: Question) -> list[Field]:
     if s.kind == "labels" and s.difficulties:
         answer_fields.append(Field("difficulty", "choice", tuple(s.difficulties)))
     return [*answer_fields, Field("comment", "text", required=False)]
+
+
+def _rule_of_expected(field: Field, want: str | list[float]) -> str:  # "" where some answer fits
+    "The rule that an expected answer of a field breaks."
+    if field.form == "number":
+        is_range = not isinstance(want, str) and len(want) == 2 and 0 <= want[0] <= want[1] <= 100
+        return "" if is_range else "be the lowest and the highest number, from 0 to 100, as [80, 100]"
+    if field.choices:
+        return "" if want in field.choices else f"be one of {', '.join(field.choices)}"
+    return "" if isinstance(want, str) else "be a text"
+
+
+def _check_expected(study: Study, question: Question) -> None:
+    "Refuse an expected answer that no rater can give."
+    field_by_target = {f.target: f for f in fields(study, question)}
+    for target, want in question.expected.items():
+        unknown_target_rule = f"name a target of the question ({', '.join(field_by_target)})"
+        rule = _rule_of_expected(field_by_target[target], want) if target in field_by_target else unknown_target_rule
+        if rule:
+            place = f"{study.name}, question {question.question_id}"
+            refuse(f"build_study: expected must {rule}; got {want!r} for {target!r}", place=place, remedy="correct it")
 
 # %% ../../nbs/annotate/01_study.ipynb #2e05c304
 def _broken_rule(field: Field, text: str, question: Question) -> str:  # "" where the text obeys all

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import re
 import sqlite3
 
 import pytest
@@ -205,6 +206,27 @@ def test_a_check_is_passed_by_the_expected_answers_alone():
     assert passed(check, number(9.0, 5.0)) is False and passed(check, number(21.0, 5.0)) is False
     assert passed(check, {"A": RatedAnswer(10.0)}) is None and passed(study.questions[0], number(10.0, 5.0)) is None
     assert fits("yes", label("yes")) and not fits("yes", label("no")) and not fits([0, 5], label("yes"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected", "told"),
+    [
+        ("yes_no", {"z": "Yes"}, "must be one of yes, no; got 'Yes' for 'z' (example, question c); correct it"),
+        ("yes_no", {"zz": "yes"}, "must name a target of the question (z, a, comment); got 'yes' for 'zz'"),
+        ("yes_no", {"z": [0, 1]}, "must be one of yes, no; got [0.0, 1.0] for 'z'"),
+        ("sliders", {"A": [80]}, "must be the lowest and the highest number, from 0 to 100, as [80, 100]; got [80.0]"),
+        ("sliders", {"A": [80, 20]}, "; got [80.0, 20.0] for 'A'"),
+        ("sliders", {"A": [80, 101]}, "; got [80.0, 101.0] for 'A'"),
+        ("sliders", {"A": "80"}, "; got '80' for 'A'"),
+        ("agree", {"key": "C"}, "must be one of A, B; got 'C' for 'key'"),
+    ],
+)
+def test_an_expected_answer_that_nobody_can_give_is_refused_at_the_start(kind, expected, told):
+    "Everybody failed the check, or it was never decided, or the page broke off."
+    check = {"question_id": "c", "question": "?", "expected": expected}
+    entry = {"kind": kind, "checks": [check | ({} if kind == "yes_no" else {"targets": {"A": "a", "B": "b"}})]}
+    with pytest.raises(ValueError, match=re.escape(told)):
+        build_study("example", entry | ({"asks": ASKS} if kind == "yes_no" else {}), items(1))
 
 
 @pytest.mark.parametrize(
