@@ -17,7 +17,7 @@ import pandas as pd
 
 from .assignment import complete_answers
 from .dashboard import flags
-from .store import Register, Store, open_store
+from .store import LAST_DATE_MS, Register, Store, open_store
 from mhbench.annotate.study import (
     QUESTION_KINDS,
     Question,
@@ -28,7 +28,7 @@ from mhbench.annotate.study import (
     passed,
     question_fingerprint,
 )
-from ..errors import numbered, optional, refuse
+from ..errors import numbered, optional, refuse, say
 from ..records.database import make_private, private_folder
 from ..records.labelstudio import load_label_studio
 from ..records.pseudonyms import pseudonyms, refuse_merged
@@ -170,11 +170,17 @@ def all_answers(store: Store) -> pd.DataFrame:  # one row per answer, complete o
 
 # %% ../../nbs/annotate/07_export.ipynb #be474bdb
 def all_events(store: Store) -> pd.DataFrame:
-    "The log, a row per change in order of arrival: raters by pseudonym, times as ISO 8601 in UTC."
+    """The log, a row per change in order of arrival: raters by pseudonym, times as ISO 8601 in UTC; none of a browser
+    whose clock has no date."""
     event_log = pd.read_sql_query("SELECT * FROM events ORDER BY seq", store.db)
+    client_ms = event_log.pop("client_ms").astype(float)
+    is_undated = client_ms > LAST_DATE_MS
+    if is_undated.any():
+        n_changes_text = numbered(int(is_undated.sum()), "change")
+        say(f"{store.path.name}: {n_changes_text} by a clock without a date: its time is empty")
     return event_log.assign(
         rater=event_log["rater"].map(pseudonym_by_rater(store)).fillna(event_log["rater"]),
-        client=event_log.pop("client_ms").map(lambda x: _time_text(None if pd.isna(x) else int(x))),
+        client=client_ms.mask(is_undated).map(lambda x: _time_text(None if pd.isna(x) else int(x))),
         server=event_log.pop("server_ms").map(_time_text),
     )
 

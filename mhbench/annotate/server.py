@@ -25,7 +25,7 @@ from aiohttp import web
 from . import pages
 from .assignment import complete_answers, share_conflicts
 from .dashboard import flag_in_words, overview, when
-from .store import Change, Rater, Register, Store, Visit, now_ms, open_store
+from .store import LAST_DATE_MS, Change, Rater, Register, Store, Visit, now_ms, open_store
 from .study import Assigned, QuestionPage, RatedAnswer, code, missing, passed, read
 from ..errors import refuse
 
@@ -200,7 +200,8 @@ class ServedStudy:
             answer = read(field, page.decoded(field, value), page.question)
         except ValueError as e:
             raise Refused(str(e).split("; got")[0].split(": ", 1)[-1]) from None
-        return Change(event, rater, *page.assigned, field.target, answer, page.shown.text(), stamp, client_ms)
+        dated_client_ms = client_ms if client_ms is not None and client_ms <= LAST_DATE_MS else None
+        return Change(event, rater, *page.assigned, field.target, answer, page.shown.text(), stamp, dated_client_ms)
 
     def visit(self, rater: str, sent: Any) -> list[Visit]:
         "The time on a page; invalid data are ignored, since no answer depends on them."

@@ -20,12 +20,13 @@ from ..records.database import connect, private_file, transaction, write_ahead
 from ..records.pseudonyms import is_pseudonym
 
 # %% auto #0
-__all__ = ['ROLES', 'ANSWER_KEY', 'Page', 'Change', 'Visit', 'StoredAnswer', 'Rater', 'now_ms', 'token_hash', 'Store', 'Register',
-           'open_store', 'replay', 'differences']
+__all__ = ['ROLES', 'ANSWER_KEY', 'LAST_DATE_MS', 'Page', 'Change', 'Visit', 'StoredAnswer', 'Rater', 'now_ms', 'token_hash',
+           'Store', 'Register', 'open_store', 'replay', 'differences']
 
 # %% ../../nbs/annotate/02_store.ipynb #e42300ae
 ROLES = ("rater", "resolver", "owner")
 ANSWER_KEY = "rater, question, occasion, target"
+LAST_DATE_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999: later times have no date
 Page = tuple[str, str, int]  # rater, question, occasion
 _SCHEMA_SQL = """
 BEGIN IMMEDIATE;
@@ -78,7 +79,7 @@ class Change(NamedTuple):
     answer: RatedAnswer
     shown: str  # JSON of what was drawn
     stamp: int  # milliseconds; decides which answer is the last
-    client_ms: int | None  # the browser's own clock
+    client_ms: int | None  # the browser's own clock; None where it has no date
 
 # %% ../../nbs/annotate/02_store.ipynb #a6be9a46
 class Visit(NamedTuple):

@@ -18,10 +18,10 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from mhbench.annotate import server as listening
 from mhbench.annotate.assignment import enrol, leave
-from mhbench.annotate.export import ratings
+from mhbench.annotate.export import all_events, ratings
 from mhbench.annotate.server import make_app
-from mhbench.annotate.store import Register, differences, open_store
-from mhbench.annotate.study import Assigned, QuestionPage, build_study, code
+from mhbench.annotate.store import Change, Register, differences, open_store
+from mhbench.annotate.study import Assigned, QuestionPage, RatedAnswer, build_study, code
 from mhbench.records.schema import Item, Response
 from mhbench.tools import annotate as command
 
@@ -279,6 +279,27 @@ def test_a_save_says_what_it_could_not_take(tmp_path):
         assert [(await r.save(*[good] * n)).status for n in (200, 201)] == [200, 400]
 
     with_page(tmp_path, ENTRIES["sliders"], check)
+
+
+def test_a_browser_whose_clock_has_no_date_loses_its_time_and_no_export(tmp_path, capsys):
+    "One such time in the log, and nothing could be exported: year 287396 is out of range."
+    last = 253_402_300_799_999
+
+    async def check(client, path, tokens):
+        r = await Rater(client, path, "r1", tokens["r1"]).come_in()
+        times = zip("ABC", (2**53 - 1, last, last + 1), strict=True)
+        said = await (await r.save(*[r.change("q1", t, "5", client_ms=ms) for t, ms in times])).json()
+        assert len(said["saved"]) == 3 and said["refused"] == []
+
+    path = with_page(tmp_path, ENTRIES["sliders"], check)
+    with open_store(path) as store:
+        assert [ms for (ms,) in store.db.execute("SELECT client_ms FROM events ORDER BY seq")] == [None, last, None]
+        log = all_events(store)
+        assert [t[:10] for t in log["client"]] == ["", "9999-12-31", ""] and log["server"].all()
+        earlier = Change("e" * 16, "r1", "q1", 0, "D", RatedAnswer(5.0), "{}", 1, 2**53 - 1)  # by an earlier version
+        store.save([earlier])
+        assert all_events(store)["client"].tolist()[-1] == ""
+    assert "a.sqlite: 1 change by a clock without a date: its time is empty" in capsys.readouterr().err
 
 
 def test_a_comment_with_half_a_surrogate_is_saved(tmp_path):
