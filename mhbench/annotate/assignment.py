@@ -151,7 +151,7 @@ def conflicting(study: Study, answers_of_raters: Sequence[Mapping[str, RatedAnsw
     for target, a in chain.from_iterable(
         verdicts(study, answers_of_rater).items() for answers_of_rater in answers_of_raters
     ):
-        is_verdict = study.settings.kind != "labels" or a.label in ("Correct", "Incorrect")
+        is_verdict = study.settings.kind != "labels" or a.label != "Abstain"
         if a.label is not None and is_verdict and target != "difficulty":
             labels_by_target[target].append(a.label)
     return any(map(_is_tied, labels_by_target.values()))

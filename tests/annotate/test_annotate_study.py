@@ -256,6 +256,17 @@ def test_raters_are_in_conflict_where_no_verdict_has_most(kind, verdicts, confli
     assert conflicting(study, answers) is conflict
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "conflict"),
+    [(["good", "bad"], True), (["good", "good"], False), (["good", "Abstain"], False), (["bad", "good", "bad"], False)],
+)
+def test_labels_of_a_studys_own_are_in_conflict_as_the_usual_ones_are(verdicts, conflict):
+    "Raters who differed over good and bad were in no conflict, and the resolver had nothing."
+    entry = {"kind": "labels", "labels": ["good", "bad", "Abstain"]}
+    study = build_study("example", entry, items(1), said(("q1", "m", "x")))
+    assert conflicting(study, [{"m": label(v)} for v in verdicts]) is conflict
+
+
 IDS = [f"q{k}" for k in range(12)]
 
 
