@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .study import Assigned, RatedAnswer, Study
-from ..errors import refuse
+from ..errors import numbered, refuse
 from ..records.database import connect, private_file, transaction, write_ahead
 from ..records.pseudonyms import is_pseudonym
 
@@ -228,13 +228,23 @@ class Register:
         return [Rater(r, role, bool(a), bool(s), c) for r, role, a, s, c in self.db.execute(sql, sql_values)]
 
     def invite(self, rater: str, role: str = "rater", simulated: bool = False) -> str:  # the token, shown this once
-        "A new token for a new or known rater; an earlier one becomes invalid."
+        """A new token for a new or known rater; an earlier one becomes invalid. Who is simulated stays so.
+
+        Raises: ValueError for another role, and where somebody is to be simulated who answered as a person.
+        """
         if role not in ROLES:
             refuse(f"invite: role must be one of {', '.join(ROLES)}; got {role!r}")
+        people = [r.rater for r in self.raters() if not r.simulated]
+        n_changes = self.db.execute("SELECT count(*) FROM events WHERE rater = ?", [rater]).fetchone()[0]
+        if simulated and rater in people and n_changes:
+            rater_in_words = repr(rater) if is_pseudonym(rater) else "a name that is not shown"
+            actual = f"{rater_in_words} with {numbered(n_changes, 'change')} as a person; name another rater"
+            refuse(f"invite: a simulated rater must not have answered as a person; got {actual}")
         token = secrets.token_urlsafe(24)
         self.db.execute(
             "INSERT INTO raters (rater, role, token, simulated) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-            " role = excluded.role, token = excluded.token, active = 1",
+            " role = excluded.role, token = excluded.token, active = 1,"
+            " simulated = max(simulated, excluded.simulated)",
             (rater, role, token_hash(token), simulated),
         )
         self._save_finished(self.finished - {rater})

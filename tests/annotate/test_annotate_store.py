@@ -322,6 +322,21 @@ def test_who_is_invited_is_a_person_unless_it_is_said(tmp_path):
         assert {r.rater: r.simulated for r in register.raters()} == {"person": False, "program": True}
 
 
+def test_a_rater_becomes_simulated_when_it_is_said_and_stays_so(tmp_path):
+    "Invited as a person first, by mistake: what a program answered was exported as asked of a person."
+    with open_store(tmp_path / "a.sqlite", STUDY) as store:
+        enrol(store, STUDY, ["sim-1", "r1"])
+        enrol(store, STUDY, ["sim-1"], simulated=True)
+        assert {r.rater: r.simulated for r in Register(store).raters()} == {"sim-1": True, "r1": False}
+        enrol(store, STUDY, ["sim-1"])  # a new link
+        for rater in ("sim-1", "r1"):
+            store.save([Change(f"{rater}e", rater, "q1", 0, "A", RatedAnswer(5.0), "{}", 1, None)])
+        enrol(store, STUDY, ["sim-1"], simulated=True)
+        with pytest.raises(ValueError, match="must not have answered as a person; got 'r1' with 1 change as a person"):
+            enrol(store, STUDY, ["r1"], simulated=True)
+        assert {r.rater: r.simulated for r in Register(store).raters()} == {"sim-1": True, "r1": False}
+
+
 def test_a_clock_that_is_set_back_loses_no_later_change(tmp_path, monkeypatch):
     from mhbench.annotate import store as module
 
