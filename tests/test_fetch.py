@@ -218,6 +218,34 @@ def test_a_changed_file_is_refused_before_anything_is_copied(release, tmp_path):
     assert not fetch_release("example", tmp_path).unregistered
 
 
+@pytest.mark.parametrize("by_download", [True, False])
+def test_files_of_ones_own_in_the_folder_keep_their_modes_and_are_not_replaced(release, tmp_path, by_download):
+    "A program beside the release could not be run any more, and a file in the place of a released one was gone."
+    source, home = tmp_path / "source", tmp_path / "home"
+    for folder in (source / "results" / "runs", home / "bin", home / "runs"):
+        folder.mkdir(parents=True)
+    (source / "results" / "runs" / "a.csv").write_bytes(A)
+    (home / "bin" / "tool.sh").write_text("true\n")
+    for path in (home / "bin", home / "bin" / "tool.sh"):
+        path.chmod(0o755)
+    mode = lambda place: stat.S_IMODE((home / place).stat().st_mode)
+    (home / "runs" / "a.csv").write_text("mine\n")
+    fetch = lambda: fetch_release("example", None if by_download else source, home)
+    with pytest.raises(ValueError, match=r"got runs/a\.csv, which `mhbench fetch` did not write .*home\); move it"):
+        fetch()
+    assert (home / "runs" / "a.csv").read_text() == "mine\n" and not (home / "release.json").exists()
+    (home / "runs" / "a.csv").unlink()
+    (home / "release.json").write_text("[]\n")
+    with pytest.raises(ValueError, match=r"got release\.json, which `mhbench fetch` did not write"):
+        fetch()
+    (home / "release.json").unlink()
+    for _ in range(2):
+        assert "bin/tool.sh" in fetch().unregistered
+        assert (mode("bin"), mode("bin/tool.sh"), mode("runs/a.csv"), mode("runs")) == (0o755, 0o755, 0o600, 0o700)
+        (home / "runs" / "a.csv").write_text("changed\n")  # what an earlier call wrote is replaced
+    assert recorded(home)["other_files"] == ["bin/tool.sh"]
+
+
 def test_a_folder_without_any_of_the_files_is_refused(release, tmp_path):
     (tmp_path / "notes.txt").write_text("...")
     with pytest.raises(ValueError, match=r"must hold files of example; got .* with none of results/runs/\*"):

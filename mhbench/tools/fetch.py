@@ -5,6 +5,7 @@
 # %% ../../nbs/tools/17_fetch.ipynb #1d851e25
 from __future__ import annotations
 
+import filecmp
 import getpass
 import json
 import os
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import textwrap
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, NoReturn
@@ -149,10 +150,32 @@ def _chosen_file(place: str, path_by_digest: Mapping[str, Path], expected_digest
     return digest, path
 
 # %% ../../nbs/tools/17_fetch.ipynb #d709db56
+def _files_of_record(folder: Path) -> set[str]:
+    "The files of a folder that `mhbench fetch` brought there, by its record."
+    if not (folder / RECORD).is_file():
+        return set()
+    try:
+        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return set(record["files"]) - set(record.get("other_files", []))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        _refuse_replacing(folder, [RECORD])
+
+
+def _refuse_replacing(folder: Path, places: Sequence[str]) -> NoReturn:
+    rule = "be a folder that has no other file in the place of one of the release"
+    actual = f"{', '.join(places[:5])}{', ...' if len(places) > 5 else ''}, which `mhbench fetch` did not write"
+    refuse(f"fetch: --to must {rule}; got {actual}", place=str(folder), remedy="move it away, or name another folder")
+
+
 def _take(
-    release_name: str, release: Release, source: Path, folder: Path, files_by_local_path: Mapping[str, ReleasedFile]
-) -> int:
-    "Check the files of a release in a folder, then copy them; return the number that was passed over."
+    release_name: str,
+    release: Release,
+    source: Path,
+    folder: Path,
+    files_by_local_path: Mapping[str, ReleasedFile],
+    replaceable: Collection[str] | None,
+) -> tuple[int, set[str]]:
+    "Check the files of a release in a folder, then copy them; return the number that was passed over, and the places."
     if not source.is_dir():
         rule = "be a folder that holds files of the release"
         refuse(f"fetch: --from must {rule}; got {str(source)!r}", error=FileNotFoundError)
@@ -165,11 +188,22 @@ def _take(
         local_path: _chosen_file(local_path, path_by_digest, digest_by_place.get(local_path))
         for local_path, path_by_digest in files_by_place.items()
     }
-    for local_path, (_, path) in file_by_place.items():
+    file_to_copy_by_place = {
+        local_path: path
+        for local_path, (_, path) in file_by_place.items()
+        if path.resolve() != (folder / local_path).resolve()
+    }
+    differing_places = [
+        local_path
+        for local_path, path in file_to_copy_by_place.items()
+        if (folder / local_path).exists() and not filecmp.cmp(path, folder / local_path, shallow=False)
+    ]
+    if replaceable is not None and (other_places := [p for p in differing_places if p not in replaceable]):
+        _refuse_replacing(folder, other_places)
+    for local_path, path in file_to_copy_by_place.items():
         private_folder((folder / local_path).parent)
-        if path.resolve() != (folder / local_path).resolve():
-            shutil.copyfile(path, folder / local_path)
-    return n_passed_over
+        shutil.copyfile(path, folder / local_path)
+    return n_passed_over, set(file_by_place)
 
 # %% ../../nbs/tools/17_fetch.ipynb #a4353313
 RETRIES = 3  # after the first attempt at a file
@@ -223,14 +257,23 @@ def _bring(
     wanted_files: Mapping[str, tuple[str, ReleasedFile]],
     source: str | Path | None,  # a folder; None: the authors' repository
     folder: Path,
-) -> int:  # files of the source that were passed over
+    replaceable: Collection[str] | None = None,  # files that may be replaced by others; None: all
+) -> tuple[int, set[str]]:  # the number of files of the source that were passed over, and the places of the others
     "Bring files to their places in a folder."
     _writable(folder)
-    if source is None:
-        _download(release_name, release, wanted_files, folder)
-        return 0
     file_by_place = {place: file for place, (_, file) in wanted_files.items()}
-    return _take(release_name, release, Path(source).expanduser().resolve(), folder, file_by_place)
+    if source is not None:
+        return _take(release_name, release, Path(source).expanduser().resolve(), folder, file_by_place, replaceable)
+    other_places = [
+        place
+        for place, file in file_by_place.items()
+        if replaceable is not None and place not in replaceable and (folder / place).is_file()
+        if not file.is_in(folder / place)
+    ]
+    if other_places:
+        _refuse_replacing(folder, other_places)
+    _download(release_name, release, wanted_files, folder)
+    return 0, {place for place in file_by_place if (folder / place).is_file()}
 
 # %% ../../nbs/tools/17_fetch.ipynb #97a3cb46
 def _writable(folder: Path) -> None:
@@ -260,10 +303,11 @@ def fetch_release(
     """Copy a release into a private folder on this machine, and record its files.
 
     What the folder holds already, as the registry has it, is not downloaded again; what the source lacks
-    stays as it is.
+    stays as it is, and files that are none of the release's keep their modes.
 
-    Raises: ValueError for a file with another hash, for a study without a release, and for a pattern that fits no file
-    of its repository; FileNotFoundError for a source that is no folder; PermissionError where nothing can be written;
+    Raises: ValueError for a file with another hash, for a study without a release, for a pattern that fits no file
+    of its repository, and for another file in the place of one of the release, unless an earlier call wrote it;
+    FileNotFoundError for a source that is no folder; PermissionError where nothing can be written;
     ConnectionError where a download fails.
     """
     release = release_of(name)
@@ -276,7 +320,8 @@ def fetch_release(
         release = release.model_copy(update={"derived": {p: d for p, d in release.derived.items() if d.of}})
     folder = (Path(to).expanduser() if to else corpora() / name).resolve()
     wanted_files = {place: (path, file) for place, path, file in release.files(only)}
-    n_passed_over = _bring(name, release, wanted_files, source, folder)
+    recorded_places = _files_of_record(folder)
+    n_passed_over, current_places = _bring(name, release, wanted_files, source, folder, recorded_places)
     local_hash_by_path = _folder_files(folder)
     all_files = {place: file for place, _, file in release.files(["**"])}
     blob_by_place = {place: blob_id(folder / place) for place in local_hash_by_path}
@@ -291,10 +336,14 @@ def fetch_release(
         p: {"sha256": local_hash_by_path[p], "blob": blob_by_place[p], "registered": p not in unregistered_or_derived}
         for p in local_hash_by_path
     }
-    release_record = {"release": name, "repository": release.repository, "commit": release.commit, "files": file_facts}
+    release_record: dict[str, Any] = {"release": name, "repository": release.repository}
+    release_record |= {"commit": release.commit, "files": file_facts}
+    other_files = [p for p in unregistered if p not in current_places | recorded_places]
+    release_record |= {"other_files": other_files} if other_files else {}
     (folder / RECORD).write_text(json.dumps(release_record, indent=1) + "\n", encoding="utf-8")
-    make_private([folder / place for place in [*local_hash_by_path, RECORD]])
-    for place in local_hash_by_path:
+    release_places = [place for place in local_hash_by_path if place not in other_files]
+    make_private([folder / place for place in [*release_places, RECORD]])
+    for place in release_places:
         for parent_folder in PurePosixPath(place).parents:
             (folder / parent_folder).chmod(0o700)
     corpus = folder / release.imported.get("path", "")
