@@ -1,6 +1,6 @@
 """Scores by level: the main numbers of answers at random, of a planted effect, and of nothing."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -138,3 +138,19 @@ def test_a_null_is_not_taken_for_fairness(questions, gap, margin, verdict):
 
 
 SIDES = ((-0.05, "larger"), (0.05, "smaller"))
+
+
+def test_samples_of_a_prompt_are_no_further_prompts():
+    "Three equal samples of each prompt change nothing; of unequal ones the mean counts, as in the rates."
+    levels = demographics.level_scores(scores(12, seed=2), {"D_N": "ethnicity"}).scores
+    how = {"n_permutations": 999, "seed": 1}
+    expected = demographics.level_pairs(levels, **how)
+    samples = pd.concat([levels.assign(sample=k) for k in range(3)], ignore_index=True)
+    pd.testing.assert_frame_equal(demographics.level_pairs(samples, **how), expected)
+    unequal = samples.assign(correct=samples["correct"].where(samples["sample"] > 0, 1.0))
+    first = demographics.level_pairs(unequal, **how).iloc[0]
+    means = unequal.groupby(["base_id", "level"])["correct"].mean().unstack()
+    differences = means[first["first"]] - means[first["second"]]
+    assert first["estimate"] == pytest.approx(differences.mean()) and first["n"] == 12
+    signs = np.array(list(product([-1, 1], repeat=12))) @ differences.to_numpy()
+    assert first["p"] == pytest.approx(np.mean(np.abs(signs) >= abs(differences.sum()) - 1e-9))
