@@ -519,3 +519,24 @@ def test_a_question_that_is_asked_again_in_its_case_makes_no_interval_narrower()
     assert (width(intervals_of(twice, None)[0]) < 0.9 * width(by_case)).all()  # as if a copy were another case
     few = {f"q{q}{c}": f"case{q // 3}" for q in range(12) for c in "ab"}
     assert mean_agreement(question_agreement(twice, seed=1), few)["interval"].tolist() == ["few"]
+
+
+@pytest.mark.parametrize("label", [None, "Abstain", " "])
+def test_who_labelled_none_of_the_items_is_no_rater(label):
+    "Five raters are too few for an interval, whoever abstains beside them; six have the interval of six."
+    rng = np.random.default_rng(2)
+    truth = rng.random(40) < 0.5
+    labels = np.where(rng.random((6, 40)) < 0.8, truth, ~truth).astype(int).astype(str).astype(object)
+    silent = np.full((3, 40), label, dtype=object)
+    alone = np.hstack([np.full((6, 9), None, dtype=object), labels]), np.full((1, 49), None, dtype=object)
+    alone[1][0, :9] = "1"  # the only rater of nine items, which cannot agree
+    for n_raters in (5, 6):
+        expected = over_raters(mean_pairwise, labels[:n_raters], fewest=2, within=(-1, 1))
+        for table in (np.vstack([labels[:n_raters], silent]), np.vstack([alone[0][:n_raters], alone[1]])):
+            found = over_raters(mean_pairwise, table, fewest=2, within=(-1, 1))
+            assert found.both.kind == expected.both.kind == ("raters" if n_raters == 5 else "items and raters")
+            np.testing.assert_allclose(found.without, expected.without)
+            np.testing.assert_allclose(found.raters[2:5], expected.raters[2:5])
+        with_silent = np.vstack([labels[:n_raters], silent])
+        rows = number_rows(mean_pairwise, with_silent, np.arange(40), {}, least=2, within=(-1, 1))
+        assert [r["n_raters"] for r in rows] == [n_raters] * 2

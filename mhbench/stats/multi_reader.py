@@ -118,7 +118,7 @@ class OverRaters(NamedTuple):
     items: Estimate  # the same raters
     raters: Estimate  # the same items; kind `raters` where raters are too few, as in `both`
     both: Estimate
-    without: np.ndarray  # (R,) the number without each rater
+    without: np.ndarray  # (R,) the number without each rater who gave a label
     between: float  # variance due to raters
     shared: float  # and due to items, beyond what single raters make of them
 
@@ -214,11 +214,15 @@ def _over_raters_from_jackknife(
     )
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #c3293553
+def _has_label(labels: np.ndarray, function: str = "") -> np.ndarray:  # bool, of the labels' shape
+    "Where a label was given that is no abstention; `function`, if named, tells how many are blank."
+    has_rating = is_label(labels, function)
+    return has_rating & (labels != ABSTAIN) if labels.dtype.kind == "O" else has_rating
+
+
 def rated_items(ratings: Any, fewest: int = 1) -> np.ndarray:  # (R, N) to (N,) bool
     "The items with at least so many labels; neither an abstention is one nor a blank text."
-    x = labels_as_array(ratings)
-    has_rating = is_label(x, "rated_items")
-    return (has_rating & (x != ABSTAIN) if x.dtype.kind == "O" else has_rating).sum(0) >= fewest
+    return _has_label(labels_as_array(ratings), "rated_items").sum(0) >= fewest
 
 # %% ../../nbs/stats/17_multi_reader.ipynb #5e83f48d
 def over_raters(
@@ -231,7 +235,8 @@ def over_raters(
     fewest: int = 1,  # labels that an item needs to enter the statistic: two for agreement
 ) -> OverRaters:  # n counts the items that enter, n_clusters their cases
     """Any number of a table of ratings, with intervals for other items, for other raters and for both; labels that
-    follow from ratings (a majority) are derived anew without each rater.
+    follow from ratings (a majority) are derived anew without each rater. Who labelled none of the items that enter is
+    no rater.
 
     Source: Obuchowski and Rockette 1995 (jackknife covariances); Banerjee 1961 (quantiles).
     """
@@ -241,6 +246,7 @@ def over_raters(
     x = x[:, has_enough_ratings]
     if not len(unit):
         return _over_raters_from_jackknife(np.full((len(x) + 1, 1), np.nan), 0, 0, within, level)
+    x = x[_has_label(x).any(1)]
     weights = np.vstack([np.ones(len(unit)), *without_each(unit, 200)])
     leave_one_rater_out_ratings = [x, *(np.delete(x, k, 0) for k in range(len(x)))] if len(x) > fewest else [x]
     left_out = np.stack([statistic(rater_ratings, weights=weights) for rater_ratings in leave_one_rater_out_ratings])
