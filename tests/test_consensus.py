@@ -1,5 +1,7 @@
 "Consensus and comparisons with single members: rules at their edges, each by hand."
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -315,3 +317,21 @@ def test_the_best_of_a_search_has_the_upper_limit_of_its_agreement_with_the_majo
     assert got.members == (int(place == 0),) and got.score[:2] == alone[:2] == (46, 20)
     assert got.score.ci_high == pytest.approx(alone.ci_high)
     assert place is not None or got.score.ci_low == pytest.approx(alone.ci_low)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "Abstain"])
+def test_an_answer_left_blank_was_asked_and_agrees_with_no_member(blank):
+    "As an abstention is; what was not asked is out. Twenty of sixty answers, of the annotator and of a member."
+    rng = np.random.default_rng(1)
+    truth = rng.random(60) < 0.5
+    members = np.where(np.where(rng.random((7, 60)) < 0.8, truth, ~truth), "yes", "no").astype(object)
+    annotator = np.where(np.where(rng.random(60) < 0.9, truth, ~truth), "yes", "no").astype(object)
+    annotator[:20] = blank
+    found = agreement_with_members(annotator, members)
+    assert (found.difference.n, found.n_abstained) == (60, 20)
+    assert found.agreement == pytest.approx(np.mean([(annotator == m).mean() for m in members]))
+    members[0, :20] = blank
+    shares = [np.mean(x[y != blank] == y[y != blank]) for x, y in itertools.permutations(members, 2)]
+    assert agreement_with_members(annotator, members).members == pytest.approx(np.mean(shares))
+    annotator[:20] = None
+    assert (agreement_with_members(annotator, members).difference.n, found.n_raters) == (40, 7)

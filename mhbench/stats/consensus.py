@@ -321,7 +321,7 @@ def agreement_with_members(
     rater_and_annotator_labels = np.vstack(
         [np.asarray(labels, dtype=object), np.asarray(annotator, dtype=object)[None]]
     )
-    was_asked = is_label(rater_and_annotator_labels)
+    was_asked = np.asarray(pd.notna(rater_and_annotator_labels))  # a blank text: asked, and no label
     x, _ = label_matrix(rater_and_annotator_labels, (ABSTAIN,), None, f)
     has_label = x >= 0
     unit = group_codes("agreement_with_members", clusters, x.shape[1])
