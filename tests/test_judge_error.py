@@ -288,3 +288,10 @@ def test_half_of_the_cases_fit_and_the_others_test():
     assert [e.estimate for e in found[2:]] == pytest.approx(values)
     constant = split_half_calibration(np.full(21, 40.0), people, clusters=case, seed=2)
     assert (constant.slope, constant.intercept) == (0.0, pytest.approx(people[fits].mean()))
+
+
+def test_a_tie_is_a_tie_whatever_rounding_does():
+    "The judge is as far above the other rater as the rater is below: .3 and .1 beside .2, a third and two thirds."
+    for rater, judge, other in ((0.1, 0.3, 0.2), (100 / 3, 200 / 3, 50.0), (0.7, 0.9, 0.8)):
+        found = leave_one_rater_out([[rater] * 12, [other] * 12], [judge] * 12, ["a", "b"], seed=1)[0]
+        assert found.wins.estimate == 0.5 and found.difference.estimate == pytest.approx(0)

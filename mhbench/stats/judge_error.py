@@ -13,7 +13,7 @@ from scipy.special import ndtri, stdtrit
 
 from ..errors import refuse
 from .differences import independent_difference
-from .estimate import Estimate, estimate
+from .estimate import NO_WIDTH, Estimate, estimate
 from .resample import aligned_numbers, as_numbers, check_binary, check_numbers, divide, group_codes, mean
 
 # %% auto #0
@@ -224,11 +224,13 @@ def leave_one_rater_out(
         rater_distance = np.abs(x[r] - others_mean)[is_used]
         judge_distance = np.abs(y - others_mean)[is_used]
         settings |= dict(clusters=group_codes("leave_one_rater_out", clusters, len(y), used=is_used))
-        is_judge_closer = (judge_distance < rater_distance) + 0.5 * (judge_distance == rater_distance)
+        excess_distance = judge_distance - rater_distance
+        is_tie = np.abs(excess_distance) <= NO_WIDTH  # means of scores have rounding errors
+        is_judge_closer = np.where(is_tie, 0.5, excess_distance < 0)
         comparisons.append(
             LeftOut(
                 rater_name,
-                estimate(mean, judge_distance - rater_distance, **settings),
+                estimate(mean, excess_distance, **settings),
                 estimate(mean, is_judge_closer, **settings, share=True),
             )
         )
