@@ -839,3 +839,21 @@ def test_peoples_worths_of_what_never_met_are_apart():
     assert worth["interval"][["c", "d", "e"]].tolist() == ["few", "unconnected", "unconnected"]
     assert worth["estimate"].isna().tolist() == [False, False, True, True, True]
     assert worth["n"].to_dict() == {"a": 30, "b": 30, "c": 1, "d": 10, "e": 10}
+
+
+def test_a_worth_that_two_people_made_has_no_interval_for_other_people():
+    "Six of eight people compare x with y, and two of them x with z: for z they are too few, as for the pair."
+    rng = np.random.default_rng(3)
+    rows = [
+        ("depth", f"q{q}", f"r{r}", "x", "z" if r < 2 else "y", rng.choice(["first", "second", "tie"]))
+        for q in range(40)
+        for r in range(8)
+    ]
+    columns = ["axis", "item", "rater", "first", "second", "outcome"]
+    found = people_duel_rows(pd.DataFrame(rows, columns=columns)).set_index(["measure", "random", "model", "against"])
+    both = found.xs("items and raters", level="random")
+    kinds = {"x": "items and raters", "y": "items and raters", "z": "raters"}
+    assert both.loc["worth"]["interval"].droplevel("against").to_dict() == kinds
+    assert both.loc[("wins, a tie is half", "x", "z"), "interval"] == "raters"
+    assert np.isnan(both.loc[("worth", "z", ""), ["ci_low", "ci_high"]].to_numpy(float)).all()
+    assert found.xs("items", level="random").loc["worth", "ci_low"].notna().all()

@@ -18,7 +18,7 @@ from ..records.schema import Item, Rating, Response, column_of, letters
 from ..records.task import task_of
 from ..stats.calibration import cross_entropy
 from ..stats.estimate import ESTIMATE_COLUMNS, Estimate, fewest_clusters
-from ..stats.multi_reader import OverRaters, mean_over_raters, over_raters, rated_items
+from ..stats.multi_reader import FEWEST_RATERS, OverRaters, mean_over_raters, over_raters, rated_items
 from ..stats.preference import bradley_terry_batch, connected_set, met_in
 from .score import RUN
 from ..tasks.multiple_choice import probabilities
@@ -279,6 +279,8 @@ def _worth_rows(g: pd.DataFrame, models: list[str], head: dict, penalty: float) 
         for row in number_rows(statistic, rater_codes, case_by_item, row_head, within=(0, 1)):
             if count_fields["n_clusters"] < fewest_clusters():
                 row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "few"}
+            elif row["random"] != "items" and count_fields["n_raters"] < FEWEST_RATERS:  # who judged this contestant
+                row |= {"ci_low": np.nan, "ci_high": np.nan, "interval": "raters"}
             rows.append(row | count_fields)
     return rows
 
