@@ -12,6 +12,7 @@ from mhbench.stats.differences import mean_difference
 from mhbench.stats.estimate import (
     Estimate,
     agresti_coull,
+    count_limits,
     estimate,
     fewest_clusters,
     half_width_se,
@@ -414,3 +415,39 @@ def test_an_annotation_without_a_value_is_in_no_mean_and_no_count():
     assert got.n.tolist() == [7, 1] and got.mean.n == 8 and got.mean.estimate[0] == pytest.approx(410 / 7)
     several = group_means(np.column_stack([values, np.where(np.isnan(values), 5.0, np.nan)]), np.repeat(["a", "b"], 7))
     assert several.n.tolist() == [7, 7]
+
+
+@pytest.mark.parametrize(
+    "k, n, level, message",
+    [
+        (5, 3, 0.95, "k must be between 0 and n; got k=5, n=3"),
+        (-1, 30, 0.95, "k must be between 0 and n; got k=-1, n=30"),
+        (np.nan, 3, 0.95, "k must be between 0 and n; got k=nan, n=3"),
+        (1, 3, 95, "level must be between 0 and 1; got 95"),
+    ],
+)
+def test_limits_of_a_count_need_a_count_among_so_many(k, n, level, message):
+    with pytest.raises(ValueError, match=f"count_limits: {message}"):
+        count_limits(k, n, level)
+
+
+def test_a_standard_error_below_zero_is_refused_and_not_raised():
+    "Such as that of limits that have changed places."
+    with pytest.raises(
+        ValueError, match=r"inverse_variance_mean: se must be 0 or more; got -1 \(estimate 0\); exchange"
+    ):
+        inverse_variance_mean([1, 2, 3], [-1, 0.5, 0.5], floor=0.01)
+    with pytest.raises(ValueError, match="se must be 0 or more"):
+        inverse_variance_mean([1, 2], half_width_se([0.9, 1.5], [1.1, 1.0]), floor=0.01)
+
+
+def test_values_beyond_their_range_are_refused_by_percentiles_too():
+    "Percentages as a share, and infinite values, among them."
+    for settings in ({"method": "percentile"}, {"strata": np.arange(30) % 2}, {}):
+        for x, kind in (([1, 2, 500.0], {"within": (0, 100)}), ([10, 20, np.inf], {"within": (0, 100)})):
+            with pytest.raises(ValueError, match="values must be within 0 and 100; got"):
+                estimate(mean, np.array(x * 10), seed=1, **settings, **kind)
+        with pytest.raises(ValueError, match="values must be within 0 and 1; got 10 to 50; divide percentages by 100"):
+            estimate(mean, np.array([10, 20, 50.0] * 10), seed=1, share=True, **settings)
+    inside = estimate(mean, np.array([1, 2, 99.0] * 10), seed=1, method="percentile", within=(0, 100))
+    assert inside.kind == "bootstrap" and inside.estimate == 34

@@ -55,7 +55,13 @@ def count_limits(k: float, n: int, level: float = 0.95) -> tuple[float, float, s
     """Limits of the share of k in n independent units: exact where n is small, else Agresti and Coull's.
 
     Source: Clopper and Pearson 1934; Agresti and Coull 1998.
+    Raises: ValueError where k is not 0 to n, or the level not between 0 and 1.
     """
+    if not 0 <= k <= n:
+        remedy = "k counts some of the n units"
+        refuse(f"count_limits: k must be between 0 and n; got k={k:g}, n={n:g}", remedy=remedy)
+    if not 0 < level < 1:
+        refuse(f"count_limits: level must be between 0 and 1; got {level}; 0.95 for a 95% interval")
     if n >= EXACT_BELOW:
         return *agresti_coull(k / n, n, level), "agresti-coull"
     tail = 0.5 - level / 2
@@ -242,16 +248,22 @@ def _has_value(array: np.ndarray, axis: int) -> np.ndarray:  # (N,) bool
     return np.asarray(has_value.reshape(array.shape[axis], -1).any(1))
 
 
-def _estimate_bounded_mean(
-    x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool, value_range: tuple[float, float]
-) -> Estimate:
-    "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
+def _refuse_values_outside(x: np.ndarray, share: bool, value_range: tuple[float, float]) -> None:
+    "Refuse values of a mean beyond the range: of a share 0 to 1."
     low, high = (0.0, 1.0) if share else value_range
     observed_values = x[~np.isnan(x)]
     if len(observed_values) and (observed_values.min() < low - NO_WIDTH or observed_values.max() > high + NO_WIDTH):
         actual = f"{observed_values.min():g} to {observed_values.max():g}"
         remedy = "divide percentages by 100, or leave out share" if share else "mend them, or within"
         refuse(f"estimate: values must be within {low:g} and {high:g}; got {actual}", remedy=remedy)
+
+
+def _estimate_bounded_mean(
+    x: np.ndarray, clusters: np.ndarray | None, level: float, share: bool, value_range: tuple[float, float]
+) -> Estimate:
+    "A mean of values within a range: its limits are those of a share, at its place in the range, and never beyond."
+    low, high = value_range
+    observed_values = x[~np.isnan(x)]
     if share or not np.isfinite(value_range).all() or not len(observed_values) or not observed_values.std() > NO_WIDTH:
         return _estimate_mean(x, clusters, level, share)
     e = _estimate_mean((x - low) / (high - low), clusters, level, True)
@@ -304,6 +316,8 @@ def estimate(
     if arrays and all(a.ndim and a.shape[axis] == 0 for a in arrays):
         return Estimate.from_limits(np.nan, n=0, level=level)
     x = arrays[0]
+    if statistic is mean and x.ndim == 1:
+        _refuse_values_outside(x.astype(float), share, within)
     if statistic is mean and method is None and strata is None and x.ndim == 1 and not np.isinf(x.astype(float)).any():
         return _estimate_bounded_mean(x.astype(float), clusters, level, share, within)
     bootstrap_settings: dict[str, Any] = {
@@ -359,13 +373,16 @@ def inverse_variance_mean(estimates: Any, se: Any, *, floor: float = 0.0) -> Wei
 
     Source: Lamparth, Grabb et al. 2025, tables 1 and 2; Cochran 1954 (Q).
 
-    Raises: ValueError where a standard error is zero, or one of the numbers not finite.
+    Raises: ValueError where a standard error is zero or below, or one of the numbers not finite.
     """
     function = "inverse_variance_mean"
     x = as_numbers(estimates)
     s = as_numbers(se)
     if x.ndim != 1 or s.shape != x.shape or len(x) == 0:
         refuse(f"{function}: estimates and se must be of one length, at least 1; got shapes {x.shape} and {s.shape}")
+    if (s < 0).any():
+        place, remedy = f"estimate {int((s < 0).argmax())}", "exchange the limits that it was taken from"
+        refuse(f"{function}: se must be 0 or more; got {s[s < 0][0]:g}", place=place, remedy=remedy)
     s = np.maximum(s, floor)
     if not (np.isfinite(x).all() and np.isfinite(s).all() and (s > 0).all()):
         actual = f"se {s.tolist()}; give floor, e.g. 0.01, where a score did not vary"
