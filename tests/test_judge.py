@@ -20,7 +20,7 @@ from mhbench.records.schema import AWAITING, Item, Judgment, Response, write_rec
 from mhbench.run.stage import Stage
 from mhbench.steps.answers import Asked, judge_by_similarity, judge_everything
 from mhbench.steps.generate import generate
-from mhbench.steps.judge import judge, outcomes, position_bias_table
+from mhbench.steps.judge import judge, judged_answers, outcomes, position_bias_table
 from mhbench.steps.verdicts import BY_RULE, Case, _verdicts_of_answer, messages, schema, split_parts
 from mhbench.studies.psychiatrybench import approach
 
@@ -657,3 +657,12 @@ def test_an_encoder_calls_correct_what_is_near_enough_to_the_reference():
     assert [j.score for j in judge_by_similarity(answers, [item], encoder, kind="score")[1:]] == pytest.approx(
         [60, 100]
     )
+
+
+def test_who_was_asked_few_base_questions_does_not_narrow_the_draw():
+    prompts = [q.model_copy(update={"base_id": f"b{k // 5}"}) for k, q in enumerate(cloze(50))]  # of 10, 5 prompts each
+    answers = [said(q, model, "insulin") for model, n in (("s1", 50), ("s2", 10)) for q in prompts[:n]]
+    drawn, of_drawn = judged_answers(prompts, answers, kind="label", n_items=10, seed=0)
+    assert (len(drawn), len({q.base for q in drawn}), len(of_drawn)) == (50, 10, 60)  # s2 has the prompts of 2
+    assert len(judged_answers(prompts, answers, kind="label", n_items=2, seed=0)[0]) == 10
+    assert len(judged_answers(prompts, answers, kind="label", n_items=None, seed=0)[0]) == 50

@@ -46,17 +46,20 @@ def judged_answers(
 ) -> tuple[list[Item], list[Response]]:  # the items, and the answers to them
     """The items whose answers are judged, from those that every student was asked, and the answers.
 
-    A student that was asked fewer than `n_items` does not narrow the draw, unless all were.
+    A student that was asked fewer than `n_items` base questions does not narrow the draw, unless all were.
     """
     first_answers = [r for r in responses if r.mode == "zero_shot" and r.sample == 0]
     judgeable_ids = {i.item_id for i in items if kind == "label" or task_of(i).judged}
     item_ids_by_model: dict[str, set[str]] = {r.model: set() for r in first_answers}
     for r in first_answers:
         item_ids_by_model[r.model] |= {r.item_id} & judgeable_ids
-    n_items_wanted = min(n_items or len(judgeable_ids), len(judgeable_ids))
-    sufficient_id_sets = [item_ids for item_ids in item_ids_by_model.values() if len(item_ids) >= n_items_wanted] or [
-        *item_ids_by_model.values()
-    ]
+    base_by_id = {i.item_id: i.item_id if n_items is None else i.base for i in items}
+    count_questions = lambda item_ids: len({base_by_id[item_id] for item_id in item_ids})  # without n_items, items
+    n_questions = count_questions(judgeable_ids)
+    n_questions_wanted = min(n_items or n_questions, n_questions)
+    sufficient_id_sets = [
+        item_ids for item_ids in item_ids_by_model.values() if count_questions(item_ids) >= n_questions_wanted
+    ] or [*item_ids_by_model.values()]
     common_ids = set.intersection(*sufficient_id_sets) if sufficient_id_sets else set()
     eligible_items = [i for i in items if i.item_id in common_ids]
     if n_per_category is not None:
