@@ -99,6 +99,24 @@ def parts(base):
     return TrainingData(base[0], *(bank(base[1], n, seed) for n, seed in ((24, 1), (12, 2))))
 
 
+def test_questions_that_share_a_case_are_counted_among_those_left_out():
+    case = {"context": {"case": "A man of 40"}}
+    train = [
+        q.model_copy(update=case if k == 0 else {}) for k, q in enumerate(bank([f"w{n}" for n in range(40)], 4, 31))
+    ]
+    validation, test = (bank([f"{x}{n}" for n in range(40)], 1, seed) for x, seed in (("v", 32), ("t", 33)))
+    counts = training_parts(train, validation, [q.model_copy(update=case) for q in test], seed=1).counts
+    assert counts.set_index("part").loc["train"].to_dict() == {
+        "items": 4,
+        "same_question": 0,
+        "same_case": 1,
+        "same_abstract": 0,
+        "not_drawn": 0,
+        "kept": 3,
+    }
+    assert "same_case" not in training_parts(train, validation, test, seed=1).counts  # where there is none
+
+
 def weights(folder):
     from safetensors.torch import load_file
 

@@ -30,12 +30,12 @@ __all__ = ['UNTRAINED', 'TUNED', 'OPTIONS_ONLY', 'TrainingParts', 'training_part
 
 # %% ../../nbs/steps/19_training.ipynb #b6492e82
 class TrainingParts(NamedTuple):
-    "Items for training, model selection and testing, which share no question and no abstract."
+    "Items for training, model selection and testing, which share no question, no case and no abstract."
 
     train: list[Item]
     validation: list[Item]
     test: list[Item]
-    counts: pd.DataFrame  # part, items, same_question, same_abstract, not_drawn, kept
+    counts: pd.DataFrame  # part, items, same_question, same_case (where there is one), same_abstract, not_drawn, kept
 
 
 def _single_answer_items(items: Iterable[Item]) -> list[Item]:
@@ -51,7 +51,7 @@ def training_parts(
     n_items: int | None = None,  # a seeded draw of this many training questions; None: all
     seed: int,
 ) -> TrainingParts:
-    "The three parts, without shared questions and abstracts. Raises: ValueError where the training part is empty."
+    "The three parts, which share no question, case or abstract. Raises: ValueError where the training part is empty."
     test_items = _single_answer_items(test)
     items_by_part = {
         "train": _single_answer_items(train),
@@ -74,12 +74,14 @@ def training_parts(
     rows = []
     for part_name, kept_items in kept_items_by_part.items():
         n_shared_of_each_kind = [
-            int((removed_by_part[part_name]["kind"] == kind).sum()) for kind in ("question", "abstract")
+            int((removed_by_part[part_name]["kind"] == kind).sum()) for kind in ("question", "case", "abstract")
         ]
         n_not_drawn = len(items_by_part[part_name]) - len(removed_by_part[part_name]) - len(kept_items)
         rows.append((part_name, len(items_by_part[part_name]), *n_shared_of_each_kind, n_not_drawn, len(kept_items)))
-    columns = ["part", "items", "same_question", "same_abstract", "not_drawn", "kept"]
-    return TrainingParts(train_items, validation_items, test_items, pd.DataFrame(rows, columns=columns))
+    columns = ["part", "items", "same_question", "same_case", "same_abstract", "not_drawn", "kept"]
+    counts = pd.DataFrame(rows, columns=columns)
+    counts = counts if counts["same_case"].any() else counts.drop(columns="same_case")
+    return TrainingParts(train_items, validation_items, test_items, counts)
 
 # %% ../../nbs/steps/19_training.ipynb #e457aa97
 UNTRAINED = "untrained head"
