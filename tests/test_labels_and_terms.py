@@ -1,5 +1,6 @@
 "Labels of a closed list and written terms: what a text gives, each expected by hand."
 
+import json
 import math
 
 import pytest
@@ -86,6 +87,11 @@ def test_an_answer_of_labels_is_right_as_a_whole():
     task, one = multi_label.MultiLabelTask(), item("multi_label", options=NAMES, key=[PANIC, HAIR])
     assert task.read(one, said(f"{HAIR}, {PANIC}")) == ([HAIR, PANIC], "lines")
     assert task.read(one, said("None of the above."))[0] == [multi_label.NOTHING]
+    verdicts = dict.fromkeys(NAMES, False)
+    for text in ('{"labels": []}', "[]", json.dumps(verdicts), "\n".join(f"{name}: no" for name in NAMES)):
+        assert task.read(one, said(text)) == ([multi_label.NOTHING], "denied"), text
+    for text in ("", "{}", json.dumps({HAIR: False}), f"{PANIC}: no", json.dumps(verdicts | {HAIR: True})):
+        assert task.read(one, said(text))[0] != [multi_label.NOTHING], text
     assert task.read(one, said("None, ghosts"))[0] == [f"{multi_label.UNKNOWN}None", f"{multi_label.UNKNOWN}ghosts"]
     assert task.correct(one.key, [HAIR, PANIC]) == 1.0 and task.correct(one.key, [HAIR]) == 0.0
     assert task.correct([], [multi_label.NOTHING]) == 1.0 and task.chance(one) == 0.0

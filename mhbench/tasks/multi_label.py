@@ -265,6 +265,21 @@ def parse_labels(text: str | None, names: Sequence[str], *, aliases: Mapping[str
 _NOTHING = {NOTHING, "none", "none of them", "none of the above", "nothing", "normal", "no disorder", "keine", "nichts"}
 
 
+def _denies_all(text: str | None, names: Sequence[str], aliases: Mapping[str, str] | None) -> bool:
+    "Whether an answer is an empty list of labels, or calls every name of the list absent."
+    answer = unwrap(answer_part(text))
+    data = json_in(answer)
+    if answer.strip() == "[]" or answer_field(data) == []:
+        return True
+    name_by_key = _known_labels(tuple(names), tuple((aliases or {}).items()))
+    judged_objects = [x for x in (data, answer_field(data)) if _judged_names(x) == []]
+    denied_texts = [*judged_objects[0]] if judged_objects else []
+    for line in _line_parts(undecorated(answer)) if data is None else ():
+        if (verdict_match := _VERDICT.search(line)) and not (verdict_match[1] or verdict_match[2]):
+            denied_texts.append(line[: verdict_match.start()])
+    return set(names) <= {_name_of_text(denied_text, name_by_key) for denied_text in denied_texts}
+
+
 class MultiLabelTask(Task):
     "Names of a closed list; others are kept, marked as unknown."
 
@@ -279,8 +294,12 @@ class MultiLabelTask(Task):
             raise ValueError(f"key must hold names from options for task {self.name}; got {unknown_names}")
 
     def read(self, item: Item, response: Response) -> tuple[list[str], str]:
-        "Names of the options, then others, each after UNKNOWN; [NOTHING] where the text says that none applies."
+        """Names of the options, then others, each after UNKNOWN; [NOTHING] where the text says that none applies, is an
+        empty list of JSON, or denies every option."""
         parsed_labels = parse_labels(response.text, item.options, aliases=item.aliases)
+        is_empty = not parsed_labels.labels and parsed_labels.unknown in ((), ("[]",))
+        if is_empty and _denies_all(response.text, item.options, item.aliases):
+            return [NOTHING], "denied"
         if (
             not parsed_labels.labels
             and parsed_labels.unknown
