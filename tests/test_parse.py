@@ -413,6 +413,21 @@ def test_extended_matching_in_every_form():
     assert parse_extended_matching("The answer is (H).", 1, 8)[0].letter == "H"
 
 
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ('{"0": "B", "1": "H", "2": "A"}', ["B", "H", "A"]),
+        ('[{"id": 0, "answer": "B"}, {"id": 1, "answer": "H"}, {"id": 2, "answer": "A"}]', ["B", "H", "A"]),
+        ("0: B\n1: H\n2: A", ["B", "H", "A"]),
+        ("0: B\n1: H", [None, None, None]),  # whose answer lacks is unknown
+        ("0: none\n1: B\n2: H", ["B", "H", None]),
+        ("0: A\n1: B\n2: H\n3: C", ["B", "H", "C"]),
+    ],
+)
+def test_scenarios_that_are_all_counted_from_0_are_those_asked(text, letters):
+    assert [p.letter for p in parse_extended_matching(text, 3, 8)] == letters
+
+
 def test_agrees_with_the_recorded_answers(datasets):
     """All 510 recorded one-letter answers; and the five degenerate outputs, which the authors' parser reads as A, are
     none.

@@ -198,14 +198,18 @@ def _read_scenario_answers(answer: str, n_stems: int, numbered: bool) -> list[tu
 def parse_extended_matching(
     text: str | None, n_stems: int, options: Sequence[str] | int, *, numbered: bool = False
 ) -> list[Parsed]:  # one a scenario
-    """The letter that a text gives each of n_stems scenarios, numbered from 1, with these options (or this number of
-    them), which the prompt lettered, or `numbered` from 1.
+    """The letter that a text gives each of n_stems scenarios, numbered from 1 (or all of them from 0), with these
+    options (or this number of them), which the prompt lettered, or `numbered` from 1.
 
     Source: Fouda et al. 2025 (PsychiatryBench), section 4.2.2, equation 5: several letters are no answer.
     """
     if n_stems < 1:
         refuse(f"parse_extended_matching: n_stems must be 1 or more; got {n_stems}")
     numbered_texts = _read_scenario_answers(answer_part(text, numbered=True, questions=False), n_stems, numbered)
+    answered_numbers = {n for n, t in numbered_texts if parse_choice(t, options, numbered=numbered).letters}
+    if 0 in answered_numbers and n_stems not in answered_numbers:  # counted from 0; unknown where one lacks
+        is_complete = answered_numbers == set(range(n_stems))
+        numbered_texts = [(number + 1, t) for number, t in numbered_texts] if is_complete else []
     choices = []
     for stem_number in range(1, n_stems + 1):
         answer_texts = [t for number, t in numbered_texts if number == stem_number]
