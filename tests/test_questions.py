@@ -431,3 +431,13 @@ def test_every_cell_with_tags_is_counted():
     assert got.notes == ["3 cells hold HTML; its text is read"]
     assert [list(row.values()) for _, row in got.rows][0] == ["x", "y"] and got.rows[1][1]["a"] == "z"
     assert got.rows[1][1]["b"].value == picture[:80]
+
+
+def test_a_number_with_a_decimal_comma_names_one_option(read):
+    rows = [f"{k}|Why {k}?|a{k}|b{k}|c{k}|{k},0" for k in (1, 2, 3)]
+    items, rules = read("id|question|option_a|option_b|option_c|key", *rows)
+    assert ([i.key for i in items], rules) == ([["A"], ["B"], ["C"]], [])  # 1,0 was A and B, counted from 0
+    with pytest.raises(ValueError, match=r"'1,0', which can name 'a1' \(--key number\) or 'b1, a1' \(--key number0\)"):
+        read("id|question|option_a|option_b|option_c|key", *rows[:2])  # as 1 and 2 alone
+    items, _ = read("id|question|option_a|option_b|option_c|key", "1|Why?|a|b|c|1,0", key="number0")
+    assert items[0].key == ["A", "B"]

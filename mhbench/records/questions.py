@@ -232,6 +232,8 @@ def _key_entries(value: str | list[str], key_form: str, options: list[str], is_r
     "The entries of a key; those of a ranked one may stand with > between them."
     if isinstance(value, list):
         return value
+    if key_form == "number" and re.fullmatch(r"\d{1,2},0+", value):
+        return [value.replace(",", ".")]  # a whole number with a decimal comma, and not two options: 0 names none
     if key_form != "text":
         return re.split(r"\s*[,;/>]\s*" if is_ranking else r"\s*[,;/]\s*", value)
     is_single_option = not is_ranking or _key_position(value, key_form, options) is not None
