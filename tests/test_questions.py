@@ -441,3 +441,13 @@ def test_a_number_with_a_decimal_comma_names_one_option(read):
         read("id|question|option_a|option_b|option_c|key", *rows[:2])  # as 1 and 2 alone
     items, _ = read("id|question|option_a|option_b|option_c|key", "1|Why?|a|b|c|1,0", key="number0")
     assert items[0].key == ["A", "B"]
+
+
+@pytest.mark.parametrize("vignette", ["vignette", ["vignette"]])
+def test_one_column_of_context_or_shares_is_read_by_its_name_alone(vignette):
+    rows = table("question|a|b|key|vignette|share", "What now?|x|y|A|A man of 40.|0.5")
+    columns = {"question": "question", "options": ["a", "b"], "key": "key", "context": vignette}
+    (item,) = load_questions(rows, "s", columns, key="letter").records
+    assert item.context == {"vignette": "A man of 40."}  # of a name alone no case was read
+    with pytest.raises(ValueError, match=r"column share must hold what fits: there must be one share an option \(2\)"):
+        load_questions(rows, "s", columns | {"soft_labels": "share"}, key="letter")

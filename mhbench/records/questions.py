@@ -515,6 +515,7 @@ def load_questions(
     """
     for field, column_names in columns.items():
         _require_known(field, column_names, table.columns)
+    columns = {f: [c] if f in ("context", "soft_labels") and isinstance(c, str) else c for f, c in columns.items()}
     table = _remove_tags(table)
     item_fields_of_row = lambda place, row: _item_fields_of_row(
         place, row, study, columns, key, separator, language, protected
