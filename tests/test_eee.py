@@ -704,3 +704,13 @@ def test_a_run_names_its_file_of_answers_by_their_hash_and_who_made_it(home):
     library = run["eval_library"]
     assert library["name"] == "mhbench" and not {"made on", "mhbench"} & set(library["additional_details"])
     assert not Path("out/ratings/mhqa.json").exists(), "the run's own file says it"
+
+
+def test_a_majority_has_no_text_of_its_own(home):
+    "Its temperature is missing as the plain answer's is, which came with no other."
+    lines = exported()["minilm"][1]
+    of_q0 = [x for x in lines if x["sample_id"] == "q0" and x["metadata"]["mode"] == "cot"]
+    plain, *_, majority = of_q0
+    assert plain["output"]["raw"] == ["A"] and plain["metadata"]["answered_by"] == "plain"
+    assert majority["output"]["raw"] == [] and majority["metadata"]["answered_by"] == "majority"
+    assert majority["answer_attribution"][0]["extracted_value"] == "B" and majority["evaluation"]["score"] == 1

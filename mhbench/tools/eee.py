@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -76,8 +77,11 @@ def scored(results: Path, study: str, models: Sequence[str], core: str | None = 
     ]
     stored_responses = StoredRecords(answer_files_found, Response)
     response_columns = pd.DataFrame({c: stored_responses.column(c) for c in [*_ONE, *_SAID]})
+    is_vote = stored_responses.column("votes").astype(bool)
+    response_columns["answered_by"] = np.where(is_vote, "sample", "plain")  # a majority is no response
     rows = pd.read_parquet(file).reset_index(drop=True)
-    rows = rows.merge(response_columns.astype({"temperature": float, "sample": "int64"}), how="left", on=_ONE)
+    response_columns = response_columns.astype({"temperature": float, "sample": "int64"})
+    rows = rows.merge(response_columns, how="left", on=[*_ONE, "answered_by"])
     rows = rows.assign(became=response_outcomes(rows), when=file.stat().st_mtime)
     accuracy = pd.read_parquet(results / stage_folder("score", study) / "accuracy.parquet")
     unmatched_rows = rows[(rows["answered_by"] != "majority") & rows["served"].isna()]
