@@ -16,6 +16,7 @@ from mhbench.studies.medqade.panel import student_accuracy
 from mhbench.studies.medqade.panel_tables import _kappa_with_people, match_strata
 from mhbench.studies.mentat.preferences import same_as_source
 from mhbench.studies.mhqa.profile import counts_by_part, topic_counts, trained_measures
+from mhbench.studies.psychiatrybench.classification import classification_table
 from mhbench.studies.psychiatrybench.standings import Column, draw_standings, rank_table, results_table
 
 
@@ -197,3 +198,12 @@ def test_a_category_in_another_spelling_is_no_empty_selection():
     assert select_items([item], Setting(categories=["diagnosis", "absent"]), 1) == [item]
     with pytest.raises(ValueError, match="got 'Diagnosis', where items have 'diagnosis'"):
         select_items([item], Setting(categories=["Diagnosis"]), 1)
+
+
+def test_lists_of_labels_without_a_category_are_a_task_of_their_own():
+    of = {"study": "own", "task": "multi_label", "question": "?", "options": ["x", "y"], "key": ["x"], "source": "here"}
+    items = [Item(item_id=f"i{k}", category="c" if k < 2 else None, **of) for k in range(8)]
+    said = [Response(item_id=f"i{k}", study="own", model="m", mode="zero_shot", text="x") for k in range(7)]
+    table = classification_table(score_responses(items, said), items, n_boot=20, seed=1)
+    counts = table[table["measure"] == "subset accuracy"].set_index("task")[["n", "n_not_asked"]]
+    assert counts.to_dict("index") == {"c": {"n": 2, "n_not_asked": 0}, "(none)": {"n": 5, "n_not_asked": 1}}

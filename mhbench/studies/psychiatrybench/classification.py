@@ -93,17 +93,22 @@ def label_measures(
     return as_result(np.column_stack(measure_columns), weights)
 
 # %% ../../../nbs/studies/psychiatrybench/03_classification.ipynb #73bb0307
+_NO_CATEGORY = "(none)"  # the task of items without a category
+
+
 def _split_runs(scores: pd.DataFrame, items: Sequence[Item]) -> Iterator[tuple[dict, pd.DataFrame, list[str], dict]]:
     "For every model, mode and task: its answers, the list of labels, and the counts of outcomes."
     options_by_item = {i.item_id: i.options for i in items if i.task == "multi_label"}
-    for run, g in multi_label_scores(scores).groupby(["model", "mode", "category"], sort=True):
+    answer_rows = multi_label_scores(scores)
+    answer_rows = answer_rows.assign(category=answer_rows["category"].fillna(_NO_CATEGORY))
+    for run, g in answer_rows.groupby(["model", "mode", "category"], sort=True):
         labels = g["item_id"].map(options_by_item).explode().unique().tolist()
         yield dict(zip(_RUN, run)), g[response_outcomes(g) != FAILED], labels, outcome_counts(g)
 
 
 def classification_table(scores: pd.DataFrame, items: Sequence[Item], *, n_boot: int = 1000, seed: int) -> pd.DataFrame:
     "Every measure of every model on each classification task, with its interval over cases."
-    n_items = Counter(i.category for i in items if i.task == "multi_label")
+    n_items = Counter(i.category or _NO_CATEGORY for i in items if i.task == "multi_label")
     rows = []
     for row_head, g, labels, n_by_outcome in _split_runs(scores, items):
         run_fields = row_head | n_by_outcome | {"n_missing": n_by_outcome["n_failed"]}
