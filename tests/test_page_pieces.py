@@ -519,3 +519,15 @@ def test_a_study_s_answers_are_read_with_what_judges_and_raters_said(tmp_path):
         and whole.wordless == 0
     )
     assert items.answers_of(tmp_path, ["s"], ["m"], private=["s"]).texts.keys() == {"0", "1"}
+
+
+def test_a_judge_a_panel_and_an_adjudicator_are_no_raters_among_others(tmp_path):
+    rated = {"item_id": "q1", "study": "s", "target": "m", "source": "x"}
+    kinds = [("r1", "person", 10.0), ("r2", "person", 20.0), ("j", "judge", 90.0), ("a", "adjudicator", 50.0)]
+    kinds += [("p", "panel", 16.0), ("k", "reference", 40.0)]
+    ratings = [Rating(rater=r, kind=kind, value=v, **rated) for r, kind, v in kinds]
+    write_records(ratings, tmp_path / "text/s/prepare/ratings.parquet", Rating)
+    found = items._rating_summaries(tmp_path, "s", {"q1"}).set_index("who")[["value", "n"]]
+    alone = {"models": 90, "adjudicators": 50, "panels": 16, "references": 40}
+    expected = {who: (f"mean {v:.1f}", 1) for who, v in alone.items()} | {"raters": ("mean 15.0", 2)}
+    assert {who: tuple(row) for who, row in zip(found.index, found.to_numpy())} == expected

@@ -1255,8 +1255,9 @@ def test_the_weightiest_origin_of_a_name_counts_and_people_are_named_where_they_
         ("z", "asked", {}),
     ]
     ratings = [Rating(rater=r, origin=o, variant=v, **rated) for r, o, v in kinds]
+    ratings.append(Rating(rater="k", origin="recorded", kind="judge", **rated))
     write_records(ratings, texts / "ratings.parquet", Rating)
-    expected = {"x": "simulated", "y": "simulated", "j": "recorded"}
+    expected = {"x": "simulated", "y": "simulated", "j": "recorded", "k": "recorded"}
     assert stage.recorded_origins(tmp_path, ["s", "none"]) == expected
 
 

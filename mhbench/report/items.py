@@ -231,15 +231,20 @@ def _answer_texts(
     ) - len(answer_words_that_fit)
 
 # %% ../../nbs/report/06_items.ipynb #8f3eca8f
+_RATERS = {"person": "raters", "judge": "models", "panel": "panels"}  # kind -> what so many are called
+_RATERS |= {"adjudicator": "adjudicators", "reference": "references"}
+
+
 def _rating_summaries(results: Path, study: str, item_ids: set) -> pd.DataFrame:  # item_id, target, who, value, n
-    "What raters, and apart from them models, said of each target: the mean score, or the labels with their counts."
+    "What raters, and apart from them models, panels, ..., said of each target: the mean score, or labels with counts."
     ratings_file = results / stage_folder("text/prepare", study) / "ratings.parquet"
     stored_ratings = StoredRecords([ratings_file] if ratings_file.exists() else [], Rating)
-    column_names = ("item_id", "target", "value", "label", "rater", "origin", "variant")
+    column_names = ("item_id", "target", "value", "label", "rater", "kind", "origin", "variant")
     ratings = pd.DataFrame({name: stored_ratings.column(name) for name in column_names})
     is_by_model = [v.get("annotator") == "model" for v in ratings["variant"]]
     origin_prefix = np.where(ratings["origin"] == "simulated", "simulated ", "")
-    ratings = ratings.assign(who=origin_prefix + np.where(is_by_model, "models", "raters").astype(object))
+    rater_words = np.where(is_by_model, "models", ratings["kind"].map(_RATERS)).astype(object)
+    ratings = ratings.assign(who=origin_prefix + rater_words)
     ratings = ratings[ratings["item_id"].isin(item_ids)].astype({"value": float})
     group_columns = ["item_id", "target", "who"]
     labels: dict[tuple, Counter] = defaultdict(Counter)

@@ -119,7 +119,8 @@ def recorded_origins(results: str | Path, studies: Iterable[str]) -> dict[str, s
             names_and_origins += zip(answers.column("model"), answers.column("origin"))
         if (prepared_folder / "ratings.parquet").exists():
             ratings = StoredRecords([prepared_folder / "ratings.parquet"], Rating)
-            is_by_model = [v.get("annotator") == "model" for v in ratings.column("variant")]
+            kinds_and_variants = zip(ratings.column("kind"), ratings.column("variant"))
+            is_by_model = [kind == "judge" or v.get("annotator") == "model" for kind, v in kinds_and_variants]
             rating_origins = zip(ratings.column("rater"), ratings.column("origin"), is_by_model)
             names_and_origins += [
                 (rater, origin) for rater, origin, model in rating_origins if model or origin == "simulated"
