@@ -32,6 +32,7 @@ from mhbench.studies.mhqa.profile import (
     judged_shares,
     label_test,
     sorted_banks,
+    topic_counts,
 )
 from mhbench.studies.mhqa.released import agreement_on_keys, annotated_keys, counted_questions, recorded_difficulty
 from mhbench.tools.edit import import_corpus
@@ -324,3 +325,13 @@ def test_accuracy_by_topic_counts_first_answers_with_a_reply_to_questions_with_o
     found = accuracy_and_f1(scores, "topic", n_boot=10, seed=1).set_index(["group", "measure"])
     assert found.loc[("Anxiety", "accuracy"), ["n", "estimate"]].tolist() == [2, 0.5]
     assert found.loc[("Overall", "accuracy"), ["n", "estimate"]].tolist() == [2, 0.5]
+
+
+def test_questions_without_a_topic_are_in_no_group_and_those_without_a_part_are_counted():
+    same = {"study": "own", "task": "multiple_choice", "question": "?", "options": ["x", "y"], "key": ["A"]}
+    items = [Item(item_id=f"q{k}", topic="Anxiety" if k < 4 else None, source="here", **same) for k in range(8)]
+    said = [Response(item_id=i.item_id, study="own", model="m", mode="zero_shot", text="A") for i in items]
+    found = accuracy_and_f1(score_responses(items, said), "topic", n_boot=10, seed=1)
+    assert found.drop_duplicates("group").set_index("group")["n"].to_dict() == {"Anxiety": 4, "Overall": 8}
+    counts = counts_by_part(topic_counts(items)).set_index(["topic", "type"])["(none)"]
+    assert counts["Anxiety", "Total"] == counts["(none)", "Total"] == 4 and counts["All", "Total"] == 8

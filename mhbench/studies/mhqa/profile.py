@@ -45,7 +45,7 @@ def counts_by_part(counts: pd.DataFrame) -> pd.DataFrame:  # topic, type, and a 
 
     Source: Racha et al. 2025, table 1.
     """
-    counts = counts.fillna({"topic": "(none)", "type": "(none)"})
+    counts = counts.astype({"part": object}).fillna({"topic": "(none)", "type": "(none)", "part": "(none)"})
     topic_totals = counts.assign(type="Total")
     counts_with_totals = pd.concat([counts, topic_totals, topic_totals.assign(topic="All")])
     count_table = counts_with_totals.pivot_table(
@@ -78,10 +78,11 @@ def _select_letter_answers(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def _split_groups(run_rows: pd.DataFrame, by: str) -> list[tuple[str, pd.DataFrame]]:
-    "The parts of a table in the paper's order, and all of it."
-    group_names = run_rows[by].astype(str)
+    "The parts of a table in the paper's order, and all of it; what has no group is in the last alone."
+    grouped_rows = run_rows[run_rows[by].notna()]
+    group_names = grouped_rows[by].astype(str)
     return [
-        *((g, run_rows[group_names == g]) for g in _names_in_order(group_names, _GROUPS.get(by, ()))),
+        *((g, grouped_rows[group_names == g]) for g in _names_in_order(group_names, _GROUPS.get(by, ()))),
         ("Overall", run_rows),
     ]
 
