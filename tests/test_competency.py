@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import precision_recall_fscore_support
 
-from mhbench.records.schema import Item, Judgment, Rating
+from mhbench.ledger.claims import load_claims
+from mhbench.records.schema import Item, Judgment, Rating, Response
+from mhbench.registry import claims_file
 from mhbench.stats.estimate import estimate
 from mhbench.stats.resample import mean
 from mhbench.steps import duels
 from mhbench.steps.between_models import model_pairs
 from mhbench.steps.rates import f1_table, rate_table
-from mhbench.steps.score import score_responses
+from mhbench.steps.score import score_responses, self_consistency
 from mhbench.studies.counselingbench import competency, load, rationales
+from mhbench.studies.counselingbench import results as results_of_release
 from mhbench.studies.counselingbench.load import load_counselingbench, load_counselingbench_responses
 
 
@@ -435,3 +438,34 @@ def test_a_named_pair_is_compared_where_both_answered_and_else_named():
     pairs = {"a": "b", "c": "b"}
     asked = competency.pairs_asked(pairs, choice, "zero_shot")
     assert asked == {"a": "b"} and [*competency.pairs_not_asked(pairs, asked, "zero_shot")] == ["c beside b"]
+
+
+def test_a_majority_is_tied_whether_or_not_all_votes_came():
+    about = {"study": "s", "mode": "zero_shot", "model": "m"}
+    of = {"study": "s", "task": "multiple_choice", "question": "?", "options": ["x", "y"], "source": "here"}
+    items = [Item(item_id=f"q{k}", key=["A"], category="one", **of) for k in range(12)]
+    said = []
+    for i in items:
+        said += [Response(item_id=i.item_id, sample=k, votes=True, text=t, **about) for k, t in enumerate("AB")]
+        said += [Response(item_id=i.item_id, sample=2, votes=True, status="error", error="503", **about)]
+    scores = score_responses(items, said)
+    choice = competency.choice_scores(pd.concat([scores, self_consistency(scores, items)], ignore_index=True)).scores
+    accuracy = competency.accuracies(competency.competency_table(choice, n_boot=20, seed=1))
+    standings = competency.standings(accuracy, choice, competency.MARKS).set_index("mode")["n_tied"]
+    assert standings["zero_shot, majority of 3"] == 12
+
+
+def test_a_printed_value_is_neither_inside_nor_outside_of_no_interval():
+    claims = load_claims(claims_file("counselingbench"))
+    row = {"model": "counselingQA-gpt4o", "mode": "zero_shot", "answered_by": "plain", "by": "all", "n": 9}
+    limits = [(0.6, 0.9), (0.1, 0.2), (np.nan, np.nan)]
+    accuracy = pd.DataFrame([row | {"estimate": 0.7, "ci_low": low, "ci_high": high} for low, high in limits])
+    results = pd.DataFrame(columns=["run", "group", "measure", "middle"])
+    assert results_of_release.join_released_results(accuracy, results, claims)["inside"].tolist() == [True, False, None]
+
+
+def test_an_annotated_answer_without_an_error_has_no_kind(tmp_path):
+    errors = ["Math Error,IA&D,IA&D", ",IA&D,TP", '"Math Error, Other Error",TP,TP']
+    (tmp_path / "errors.csv").write_text("\n".join(["Errors,label_h,label_s", *errors]), encoding="utf-8")
+    found = results_of_release.annotated_errors(tmp_path / "errors.csv").set_index(["what", "group"])["value"]
+    assert found["answers", "all"] == 3 and found["answers", "one kind"] == 1

@@ -440,7 +440,11 @@ def standings(accuracy: pd.DataFrame, choice: pd.DataFrame, marks: Mapping[str, 
     """
     overall_rows = against_marks(accuracy[accuracy["by"] == "all"], marks)
     tie_counts = (
-        choice[choice["how"] == "majority: tie"].groupby(["model", "mode"]).size().rename("n_tied").reset_index()
+        choice[choice["how"].str.startswith("majority: tie")]
+        .groupby(["model", "mode"])
+        .size()
+        .rename("n_tied")
+        .reset_index()
     )
     standings_table = (
         overall_rows.merge(tie_counts, how="left", on=["model", "mode"]).fillna({"n_tied": 0}).astype({"n_tied": int})

@@ -283,7 +283,7 @@ def annotated_errors(csv: str | Path) -> pd.DataFrame:  # what, group, value (a 
     annotated_answers = pd.read_csv(csv)
     error_kinds = annotated_answers["Errors"].str.replace(" Error", "").str.lower().str.split(", ").explode()
     labelled_rows = annotated_answers[["label_h", "label_s"]].dropna()
-    has_one_kind = ~annotated_answers["Errors"].str.contains(",")
+    has_one_kind = annotated_answers["Errors"].notna() & ~annotated_answers["Errors"].str.contains(",")
     rows: list[tuple[str, str, float]] = [
         ("answers", "all", len(annotated_answers)),
         ("answers", "one kind", int(has_one_kind.sum())),
@@ -340,7 +340,8 @@ def join_released_results(accuracy: pd.DataFrame, results: pd.DataFrame, claims:
     is_inside_interval = (
         compared_rows["printed"].between(compared_rows["ci_low"], compared_rows["ci_high"]).astype(object)
     )
-    return compared_rows.assign(inside=is_inside_interval.where(compared_rows["printed"].notna(), None))
+    is_comparable = compared_rows[["printed", "ci_low", "ci_high"]].notna().all(axis=1)
+    return compared_rows.assign(inside=is_inside_interval.where(is_comparable, None))
 
 # %% ../../../nbs/studies/counselingbench/08_results.ipynb #f2efca22
 def _find_files(release: Path, name: str) -> list[Path]:
