@@ -582,3 +582,12 @@ def test_an_answer_is_begun_where_the_endpoint_takes_that_and_refused_by_name_el
             wire(Request("x", [{"role": "user", "content": "Q"}], prefill="("), completions, here).body.count(b" (")
             == 1
         )
+
+
+def test_where_the_endpoint_gave_no_words_none_are_quoted():
+    about = {"study": "any", "model": "m", "mode": "zero_shot"}
+    said = [Response(item_id="q0", status="error", error="503: busy", **about)]
+    said += [Response(item_id=f"q{k}", status="empty", text="", **about) for k in (1, 2)]
+    said += [Response(item_id="q3", text="A", **about)]
+    failed, empty = failed_requests("generate", mc(4), said)
+    assert (failed.said, failed.n_lost) == ("503: busy", 1) and (empty.said, empty.n_lost) == ("", 2)

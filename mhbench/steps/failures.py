@@ -52,7 +52,8 @@ def in_one_line(words: Any, max_length: int = 240) -> str:
 
 def _commonest_message(errors: Iterable[Any]) -> str:
     "What was said most often."
-    message_counts = pd.Series([e for e in errors if e], dtype=object).map(lambda e: in_one_line(e)).value_counts()
+    error_messages = [e for e in errors if isinstance(e, str) and e]  # a missing one is None, or NaN in a column
+    message_counts = pd.Series(error_messages, dtype=object).map(lambda e: in_one_line(e)).value_counts()
     return str(message_counts.index[0]) if len(message_counts) else ""
 
 # %% ../../nbs/steps/23_failures.ipynb #fa1ec18b
