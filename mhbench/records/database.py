@@ -22,9 +22,9 @@ from urllib.parse import quote
 from ..errors import refuse, say
 
 # %% auto #0
-__all__ = ['SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path', 'stage_folder',
-           'damaged', 'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database', 'refuse_foreign_files',
-           'staged_folder']
+__all__ = ['ACROSS_STUDIES', 'SUMS', 'private_folder', 'private_file', 'make_private', 'corpora', 'clone_of', 'cache_path',
+           'stage_folder', 'damaged', 'transaction', 'sha256_file', 'connect', 'write_ahead', 'Database',
+           'refuse_foreign_files', 'staged_folder']
 
 # %% ../../nbs/records/04_database.ipynb #14ed81a0
 def private_folder(path: str | Path, *, shut: bool = False, ignored: bool = False) -> Path:
@@ -97,7 +97,7 @@ def cache_path(start: str | Path | None = None) -> Path:  # where to look from; 
     return clone_of(root_folder) / ".mhbench" / "cache.sqlite"
 
 # %% ../../nbs/records/04_database.ipynb #b4cb4b58
-_ACROSS_STUDIES = ("finetune", "ledger", "results")  # these read, or are read by, more than their study's stages
+ACROSS_STUDIES = ("finetune", "ledger", "results")  # these read, or are read by, more than their study's stages
 
 
 def stage_folder(stage: str, study: str | None = None, model: str | None = None) -> Path:  # relative to `results`
@@ -105,7 +105,7 @@ def stage_folder(stage: str, study: str | None = None, model: str | None = None)
     *areas, name = stage.split("/")
     if study is None:
         return Path(stage)
-    if not areas and name in _ACROSS_STUDIES:
+    if not areas and name in ACROSS_STUDIES:
         return Path(name, study)
     return Path(*(areas or ["studies"]), study, *filter(None, (name, model)))
 

@@ -209,13 +209,8 @@ def level_pairs(
         refuse(f"level_pairs: margin must be above 0; got {margin}; the smallest difference that would matter")
     rows = []
     scored_rows = where_read(scores, ["set", "model"]).dropna(subset=[value])
-    prompt_columns = [
-        "set",
-        "model",
-        "base_id",
-        "item_id",
-        "level",
-    ]  # several samples of a prompt count with their mean
+    # several samples of a prompt count with their mean
+    prompt_columns = ["set", "model", "base_id", "item_id", "level"]
     scored_rows = scored_rows.groupby(prompt_columns, sort=False, as_index=False, observed=True)[value].mean()
     n_levels = scored_rows[~scored_rows["model"].isin(simulated)].groupby(["set", "model"])["level"].nunique()
     interval_settings: dict[str, Any] = {"seed": seed, "largest": 1.0 if value == "correct" else np.inf}

@@ -20,6 +20,7 @@ import yaml
 
 from ..ask.reply import SERVICE
 from ..errors import refuse
+from ..records.database import ACROSS_STUDIES
 from ..report.page import ReportTable, Section, html_report
 from ..report.tables import counted, readable
 from ..run.graph import RUN_FILE, root
@@ -169,7 +170,7 @@ def results_of(run: str) -> Results:
 
 # %% ../../nbs/tools/07_compare.ipynb #5c0e68a4
 _READ = {"headline.parquet", "scores.parquet", "served.parquet"}
-_FOLDERS = ("studies/*/*", "finetune/*", "ledger/*")  # of the stages whose tables a comparison reads
+_FOLDERS = ("studies/*/*", *(f"{stage}/*" for stage in ACROSS_STUDIES))  # of a stage and study, as `stage_folder`
 
 # %% ../../nbs/tools/07_compare.ipynb #66c9878f
 def _served_models(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, str], tuple[str, str]]:

@@ -25,7 +25,7 @@ from ..ask.request import HERE
 from ..corpus.load import Corpus, load_corpus
 from ..errors import numbered, refuse
 from ..records.answers import all_simulated
-from ..records.database import private_file
+from ..records.database import ACROSS_STUDIES, private_file
 from ..registry import rated_sections, studies
 from ..run.graph import RUN_FILE, graph, selective
 from mhbench.run.params import (
@@ -371,7 +371,7 @@ def _imported_entry(entry: dict, settings: dict[str, dict], top: Path) -> dict:
 # %% ../../nbs/tools/02_edit.ipynb #27658824
 def _remove_results(study: str, top: Path) -> None:
     "Remove the tables and texts of a study's stages: they are about another corpus."
-    for folder in ("studies", "text", "finetune", "ledger", "results"):
+    for folder in ("studies", "text", *ACROSS_STUDIES):
         if (folder_of_study := top / "results" / folder / study).exists():
             shutil.rmtree(folder_of_study)
 
